@@ -1,0 +1,66 @@
+"""Tell what every node of a graph is from a few labels, some of them wrong.
+
+Three steps, after "On the Equivalence of Decoupled GCN and Label Propagation" (WWW 2021):
+propagate the known labels over the graph once (`propagate_labels`), train an ordinary network on
+the soft labels (`train_predictor`), propagate its predictions once (`ensemble`).
+`PTAClassifier` is their face for users of scikit-learn.
+
+Names are imported when they are first used, so that ``import proptrain`` stays instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Adaptive": "train.weighting",
+    "Dataset": "data.dataset",
+    "Engine": "propagate.engine",
+    "Exact": "propagate.schemes",
+    "Graph": "data.graph",
+    "Heat": "propagate.schemes",
+    "LabelPropagationClassifier": "estimator",
+    "LocalEngine": "propagate.engine",
+    "Mean": "propagate.schemes",
+    "PPR": "propagate.schemes",
+    "PTAClassifier": "estimator",
+    "Power": "propagate.schemes",
+    "Split": "data.splits",
+    "StoppingNodes": "train.stopping",
+    "TrainSettings": "train.loop",
+    "as_graph": "data.convert",
+    "coefficients": "propagate.schemes",
+    "dataset_from_pyg": "data.convert",
+    "dataset_to_pyg": "data.convert",
+    "dynamic": "train.weighting",
+    "ensemble": "ensemble.predictions",
+    "largest_component": "data.dataset",
+    "load_dataset": "data.catalog",
+    "normalise": "propagate.normalisation",
+    "propagate_labels": "propagate.labels",
+    "read_npz": "data.npz",
+    "read_tables": "data.tables",
+    "split_nodes": "data.splits",
+    "static": "train.weighting",
+    "train_predictor": "train.loop",
+    "write_npz": "data.npz",
+}
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604 - all are strings
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home on first use."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'proptrain' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"proptrain.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

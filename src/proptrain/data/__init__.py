@@ -1,0 +1,1 @@
+"""What flows in: graphs, features, labels, splits, and where they come from."""

@@ -1,0 +1,145 @@
+"""What flows in: a graph, its nodes' features and the labels that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from proptrain.data.graph import Graph, freeze
+from proptrain.errors import InvalidInputError, LabelError
+
+Features: TypeAlias = "NDArray[np.float32] | sp.csr_array"
+
+UNLABELLED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A graph with features and labels for its nodes; every array is read-only.
+
+    Shapes: features (n, f) dense or CSR, labels (n,) with class codes 0 … C-1 and -1 for unknown,
+    node_ids (n,) anything unique, class_names (C,) what the codes stand for.
+    """
+
+    graph: Graph
+    features: Features
+    labels: NDArray[np.int64]
+    node_ids: NDArray[Any] | None = None
+    class_names: tuple[Hashable, ...] | None = None
+    name: str = "unnamed"
+
+    def __post_init__(self) -> None:
+        labels = np.array(self.labels, dtype=np.int64)
+        n_classes = int(labels.max(initial=UNLABELLED)) + 1
+        names = tuple(range(n_classes)) if self.class_names is None else tuple(self.class_names)
+        node_ids = np.arange(self.graph.n_nodes) if self.node_ids is None else self.node_ids
+        settled = {
+            "features": check_features(self.features),
+            "labels": labels,
+            "node_ids": np.array(node_ids),
+            "class_names": names,
+        }
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+        self._check_sizes()
+        self._check_codes(n_classes)
+        labels.flags.writeable = False
+        settled["node_ids"].flags.writeable = False  # type: ignore[union-attr]
+
+    def _check_sizes(self) -> None:
+        assert self.node_ids is not None  # set in __post_init__; here for the type checker
+        sizes = {
+            "features": self.features.shape[0],
+            "labels": len(self.labels),
+            "node_ids": len(self.node_ids),
+        }
+        for name, size in sizes.items():
+            if size != self.graph.n_nodes:
+                raise InvalidInputError(
+                    f"{name} must have one row for each of the graph's {self.graph.n_nodes:,} "
+                    f"nodes, got {size:,}."
+                )
+
+    def _check_codes(self, n_classes: int) -> None:
+        assert self.class_names is not None
+        if self.labels.min(initial=0) < UNLABELLED or n_classes > len(self.class_names):
+            raise LabelError(
+                f"Labels must be class codes from 0 to {len(self.class_names) - 1} or -1 for "
+                f"unknown, got values from {self.labels.min()} to {self.labels.max()}."
+            )
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return self.graph.n_nodes
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        assert self.class_names is not None
+        return len(self.class_names)
+
+    def __repr__(self) -> str:
+        """Show name and sizes."""
+        return (
+            f"Dataset({self.name!r}, {self.n_nodes:,} nodes, {self.graph.n_edges:,} edges, "
+            f"{self.features.shape[1]:,} features, {self.n_classes} classes)"
+        )
+
+
+def check_features(features: Any) -> Features:
+    """Return a read-only float32 copy of the features, dense or CSR, or say what is wrong."""
+    if getattr(features, "ndim", None) != 2:
+        raise InvalidInputError(
+            "Features must be a matrix with one row for each node (NumPy array or SciPy sparse), "
+            f"got {type(features).__name__} of shape {np.shape(features)}."
+        )
+    if sp.issparse(features):
+        matrix = sp.csr_array(features, dtype=np.float32, copy=True)
+        matrix.sum_duplicates()
+        _check_finite(matrix.data)
+        return freeze(matrix)
+    dense = np.array(features, dtype=np.float32, order="C")
+    _check_finite(dense)
+    dense.flags.writeable = False
+    return dense
+
+
+def _check_finite(values: NDArray[np.float32]) -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise InvalidInputError(
+            f"Features must be finite numbers; {int(bad.sum()):,} of {values.size:,} stored values "
+            "are NaN or infinite (or too large for float32). Fill or drop them first."
+        )
+
+
+def normalise_rows(features: Features) -> Features:
+    """Divide each row by the sum of its absolute values; empty rows stay empty."""
+    totals = np.asarray(abs(features).sum(axis=1), dtype=np.float64).ravel()
+    factors = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
+    if sp.issparse(features):
+        scaled = sp.csr_array(sp.diags_array(factors) @ features)
+        return sp.csr_array(scaled, dtype=np.float32)
+    return np.asarray(features * factors[:, None], dtype=np.float32)
+
+
+def largest_component(dataset: Dataset) -> Dataset:
+    """Keep the nodes of the largest connected component, in their order."""
+    n_components, component = sp.csgraph.connected_components(dataset.graph.adjacency)
+    if n_components == 1:
+        return dataset
+    kept = np.flatnonzero(component == np.bincount(component).argmax())
+    assert dataset.node_ids is not None
+    return replace(
+        dataset,
+        graph=Graph(dataset.graph.adjacency[kept][:, kept]),
+        features=dataset.features[kept],
+        labels=dataset.labels[kept],
+        node_ids=dataset.node_ids[kept],
+    )

@@ -1,0 +1,151 @@
+"""The graph: undirected, validated once, immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from proptrain.errors import GraphError
+
+
+@dataclass(frozen=True)
+class EdgeCounts:
+    """What became of the stored entries that a graph was made from."""
+
+    given: int
+    """Entries given, before anything was changed."""
+    self_loops: int
+    """Entries on the diagonal, dropped."""
+    duplicates: int
+    """Repeated entries (i, j), merged; the largest weight stays."""
+    one_way: int
+    """Entries (i, j) without (j, i); the missing direction was added."""
+
+    def __str__(self) -> str:
+        """Say in one line what was changed."""
+        return (
+            f"{self.given:,} entries given: {self.one_way:,} one-way made two-way, "
+            f"{self.duplicates:,} duplicates merged, {self.self_loops:,} self-loops dropped"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected graph, held as a symmetric CSR adjacency matrix with an empty diagonal.
+
+    Any square SciPy sparse matrix will do: missing directions are added, duplicates merged
+    (the largest weight stays), self-loops and explicit zeros dropped. ``counts`` says how many.
+    Nodes without an edge stay.
+
+    >>> import scipy.sparse as sp
+    >>> graph = Graph(sp.coo_array(([1, 1, 1], ([0, 1, 3], [1, 2, 3])), shape=(4, 4)))
+    >>> graph.n_nodes, graph.n_edges
+    (4, 2)
+    >>> print(graph.counts)
+    3 entries given: 2 one-way made two-way, 0 duplicates merged, 1 self-loops dropped
+    """
+
+    adjacency: sp.csr_array
+    counts: EdgeCounts = field(init=False)
+
+    def __post_init__(self) -> None:
+        adjacency, counts = _clean(self.adjacency)
+        freeze(adjacency)
+        object.__setattr__(self, "adjacency", adjacency)
+        object.__setattr__(self, "counts", counts)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, isolated ones included."""
+        return int(self.adjacency.shape[0])
+
+    @property
+    def n_edges(self) -> int:
+        """Number of undirected edges; the adjacency matrix stores each of them twice."""
+        return int(self.adjacency.nnz) // 2
+
+    @property
+    def degrees(self) -> NDArray[np.float64]:
+        """Sum of each node's edge weights."""
+        return np.asarray(self.adjacency.sum(axis=1), dtype=np.float64)
+
+    def __repr__(self) -> str:
+        """Show the size."""
+        return f"Graph({self.n_nodes:,} nodes, {self.n_edges:,} edges)"
+
+
+def freeze(matrix: sp.csr_array) -> sp.csr_array:
+    """Make the arrays of a sparse matrix read-only."""
+    for array in (matrix.data, matrix.indices, matrix.indptr):
+        array.flags.writeable = False
+    return matrix
+
+
+def _clean(matrix: Any) -> tuple[sp.csr_array, EdgeCounts]:
+    if not sp.issparse(matrix):
+        raise GraphError(
+            f"A graph is made from a SciPy sparse matrix, got {type(matrix).__name__}. "
+            "For edge lists, NetworkX or PyTorch Geometric graphs use proptrain.as_graph."
+        )
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise GraphError(
+            f"An adjacency matrix must be square, one row and one column for each node; "
+            f"got shape {matrix.shape}."
+        )
+    entries = sp.coo_array(matrix)
+    weights = _checked_weights(entries)
+    off_diagonal = entries.row != entries.col
+    kept = off_diagonal & (weights != 0)
+    directed = _merge(entries.row[kept], entries.col[kept], weights[kept], entries.shape[0])
+    adjacency = sp.csr_array(directed.maximum(directed.T))
+    adjacency.sort_indices()
+    counts = EdgeCounts(
+        given=int(entries.nnz),
+        self_loops=int(entries.nnz - np.count_nonzero(off_diagonal)),
+        duplicates=int(np.count_nonzero(kept) - directed.nnz),
+        one_way=int(adjacency.nnz - directed.nnz),
+    )
+    return _with_small_indices(adjacency), counts
+
+
+def _checked_weights(entries: sp.coo_array) -> NDArray[np.float32]:
+    if entries.data.dtype.kind not in "biuf":
+        raise GraphError(f"Edge weights must be real numbers, got dtype {entries.data.dtype}.")
+    weights = entries.data.astype(np.float32)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise GraphError(
+            f"Edge weights must be finite and not negative; {int(bad.sum()):,} of "
+            f"{len(weights):,} are not, the first is {entries.data[first]} between nodes "
+            f"{entries.row[first]} and {entries.col[first]}. Drop those edges, or turn the "
+            "weights into similarities (larger = closer, never below 0)."
+        )
+    return weights
+
+
+def _merge(
+    rows: NDArray[Any], columns: NDArray[Any], weights: NDArray[np.float32], n_nodes: int
+) -> sp.csr_array:
+    """Make a CSR matrix in which repeated entries keep their largest weight, not their sum."""
+    shape = (n_nodes, n_nodes)
+    merged = sp.csr_array(sp.coo_array((weights, (rows, columns)), shape=shape))
+    if merged.nnz == len(weights):
+        return merged
+    order = np.lexsort((columns, rows))
+    rows, columns, weights = rows[order], columns[order], weights[order]
+    first = np.flatnonzero(np.r_[True, (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])])
+    largest = np.maximum.reduceat(weights, first)
+    return sp.csr_array(sp.coo_array((largest, (rows[first], columns[first])), shape=shape))
+
+
+def _with_small_indices(matrix: sp.csr_array) -> sp.csr_array:
+    """Use int32 indices wherever they suffice: half the memory, and faster products."""
+    if max(matrix.nnz, matrix.shape[0]) > np.iinfo(np.int32).max:
+        return matrix
+    indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return sp.csr_array((matrix.data, indices, indptr), shape=matrix.shape)

@@ -1,0 +1,1 @@
+"""Step 3: predictions over the graph."""

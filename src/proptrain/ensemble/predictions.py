@@ -1,0 +1,31 @@
+"""Step 3: spread the predictions over the graph, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.propagate.engine import Engine
+from proptrain.propagate.schemes import Scheme
+
+
+def ensemble(probabilities: NDArray[Any], engine: Engine, scheme: Scheme) -> NDArray[Any]:
+    """Return Ŷ = Ā f(X), shape (n, C): H0 = f(X), K times H <- (1-a) Â H + a H0."""
+    return engine.propagate(probabilities, scheme)
+
+
+def to_distributions(scores: NDArray[Any], fallback: NDArray[Any]) -> NDArray[np.float64]:
+    """Scale each row of non-negative scores to sum to 1; empty rows take the fallback's.
+
+    ``fallback`` is (n, C) or (C,), of distributions. A node whose row is empty was reached by
+    nothing; without a fallback it would silently become class 0, or NaN.
+
+    >>> to_distributions(np.array([[3.0, 1.0], [0.0, 0.0]]), np.array([0.5, 0.5]))
+    array([[0.75, 0.25],
+           [0.5 , 0.5 ]])
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    mass = scores.sum(axis=1, keepdims=True)
+    return np.where(mass > 0, scores / np.where(mass > 0, mass, 1.0), fallback)

@@ -1,0 +1,57 @@
+"""Everything proptrain raises on purpose.
+
+::
+
+    ProptrainError
+    ├── InvalidInputError (ValueError)      an argument that cannot be used as it is
+    │   ├── GraphError                      … an adjacency matrix or edge list
+    │   ├── LabelError                      … labels, stopping nodes, splits
+    │   └── TableError                      … a node or edge table
+    ├── FileFormatError (ValueError)        a file that is empty, broken, pickled or tampered with
+    ├── DatasetNotFoundError (FileNotFoundError)   a named data set that is nowhere to be found
+    ├── DownloadError (OSError)             a download that failed or brought the wrong bytes
+    ├── OutputExistsError (FileExistsError) an output that would overwrite something
+    └── MissingPackageError (ImportError)   an optional package that is not installed
+
+A message says what must be, what was given and what to do.
+"""
+
+
+class ProptrainError(Exception):
+    """The root of all errors that proptrain raises on purpose."""
+
+
+class InvalidInputError(ProptrainError, ValueError):
+    """An argument cannot be used as it is."""
+
+
+class GraphError(InvalidInputError):
+    """An adjacency matrix or edge list cannot be used."""
+
+
+class LabelError(InvalidInputError):
+    """Labels, stopping nodes or a split cannot be used."""
+
+
+class TableError(InvalidInputError):
+    """A node or edge table cannot be used."""
+
+
+class FileFormatError(ProptrainError, ValueError):
+    """A file is empty, broken, pickled or was tampered with."""
+
+
+class DatasetNotFoundError(ProptrainError, FileNotFoundError):
+    """A named data set is in none of the places it could be."""
+
+
+class DownloadError(ProptrainError, OSError):
+    """A download failed or brought other bytes than it should have."""
+
+
+class OutputExistsError(ProptrainError, FileExistsError):
+    """An output would overwrite something that is there already."""
+
+
+class MissingPackageError(ProptrainError, ImportError):
+    """An optional package is needed for this and is not installed."""

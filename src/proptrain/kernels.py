@@ -1,0 +1,81 @@
+"""The few loops that run hot on a CPU, compiled once by Numba.
+
+Each output element is summed by one thread, in the order in which the entries are stored, with
+fused multiply-add. So the bits do not depend on the number of threads or on the make of the CPU,
+which library products cannot promise: in Adam's first step a gradient of 1e-8 turns their
+rounding into a visible part of the weight (see docs/deviations.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    options: dict[str, Any] = {"parallel": True, "fastmath": {"contract"}, "nogil": True}
+    try:
+        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no folder where compiled code can be kept: compile in each process
+        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+def sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
+    """Return matrix @ dense, shape (n, c), in the floating-point type of ``dense``.
+
+    >>> sparse_product(sp.csr_array(np.eye(2)), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    product = np.empty((matrix.shape[0], dense.shape[1]), dtype=dense.dtype)
+    _sparse_product(matrix.indptr, matrix.indices, matrix.data, _contiguous(dense), product)
+    return product
+
+
+def transposed_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """Return leftᵀ @ right for two tall matrices (n, h) and (n, c): shape (h, c).
+
+    >>> transposed_product(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
+    array([[11.]])
+    """
+    product = np.zeros((left.shape[1], right.shape[1]), dtype=left.dtype)
+    _transposed_product(_contiguous(left), _contiguous(right), product)
+    return product
+
+
+def _contiguous(array: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(array)
+
+
+@_compiled
+def _sparse_product(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    data: NDArray[Any],
+    dense: NDArray[Any],
+    product: NDArray[Any],
+) -> None:
+    n_columns = dense.shape[1]
+    for row in numba.prange(indptr.shape[0] - 1):
+        for column in range(n_columns):
+            product[row, column] = 0
+        for entry in range(indptr[row], indptr[row + 1]):
+            value, source = data[entry], indices[entry]
+            for column in range(n_columns):
+                product[row, column] += value * dense[source, column]
+
+
+@_compiled
+def _transposed_product(left: NDArray[Any], right: NDArray[Any], product: NDArray[Any]) -> None:
+    n_left, n_right = left.shape[1], right.shape[1]
+    block = 16  # columns of left for one thread: whole cache lines
+    for start in numba.prange((n_left + block - 1) // block):
+        for row in range(left.shape[0]):
+            for i in range(start * block, min(n_left, (start + 1) * block)):
+                for j in range(n_right):
+                    product[i, j] += left[row, i] * right[row, j]

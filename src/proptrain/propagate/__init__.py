@@ -1,0 +1,1 @@
+"""Step 1 and its operator: schemes, normalisation, engines, label propagation."""

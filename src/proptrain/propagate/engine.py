@@ -1,0 +1,79 @@
+"""The one seam: something that carries out the whole K-step recursion on a graph."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from proptrain.data.graph import Graph
+from proptrain.errors import InvalidInputError
+from proptrain.kernels import sparse_product
+from proptrain.propagate.normalisation import Normalisation, normalise
+from proptrain.propagate.schemes import Scheme
+
+
+class Engine(Protocol):
+    """Carries out propagation; where it keeps its state is its own affair."""
+
+    def propagate(
+        self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Return Ā signal, shape (n, c), in the signal's floating-point type.
+
+        Rows in ``fixed`` (indices or a mask) are put back to the signal's after every step.
+        """
+        ...
+
+
+class LocalEngine:
+    """Propagates in memory, one sparse product a step.
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from proptrain.propagate.schemes import PPR
+    >>> edge = Graph(sp.csr_array([[0, 1], [1, 0]]))
+    >>> LocalEngine(edge, "row").propagate(np.array([[1.0], [0.0]]), PPR(alpha=0.5, steps=1))
+    array([[0.5],
+           [0.5]])
+    """
+
+    def __init__(self, graph: Graph, normalisation: Normalisation = "symmetric") -> None:
+        self.n_nodes = graph.n_nodes
+        self._operator = normalise(graph, normalisation)
+
+    def propagate(
+        self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Return Ā signal, shape (n, c), in the signal's floating-point type."""
+        signal = check_signal(signal, self.n_nodes)
+        operator = self._operator_in(signal.dtype)
+        state = signal.copy()
+        for neighbours in scheme.mixing:
+            state = sparse_product(operator, state)
+            state *= neighbours
+            if neighbours != 1:
+                state += (1 - neighbours) * signal
+            if fixed is not None:
+                state[fixed] = signal[fixed]
+        return state
+
+    def _operator_in(self, dtype: np.dtype[Any]) -> sp.csr_array:
+        # Training asks in float32 every time, so the operator is kept in what was last asked for.
+        if self._operator.dtype != dtype:
+            self._operator = self._operator.astype(dtype)
+        return self._operator
+
+
+def check_signal(signal: NDArray[Any], n_nodes: int) -> NDArray[Any]:
+    """Return the signal as a floating-point matrix, or say what is wrong with it."""
+    signal = np.asarray(signal)
+    if signal.ndim != 2 or signal.shape[0] != n_nodes:
+        raise InvalidInputError(
+            f"A signal must have shape (n, c) with one row for each of the graph's {n_nodes:,} "
+            f"nodes, got shape {signal.shape}."
+        )
+    if signal.dtype not in (np.float32, np.float64):
+        return signal.astype(np.float64)
+    return signal

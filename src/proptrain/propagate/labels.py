@@ -1,0 +1,54 @@
+"""Step 1: spread the known labels over the graph, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.errors import LabelError
+from proptrain.propagate.engine import Engine
+from proptrain.propagate.schemes import Scheme
+
+
+def one_hot(labels: NDArray[Any], known: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
+    """Return Y (n, C): one-hot rows for the known nodes, zero elsewhere.
+
+    >>> one_hot(np.array([1, 0, 1]), np.array([0, 1]), 2)
+    array([[0., 1.],
+           [1., 0.],
+           [0., 0.]], dtype=float32)
+    """
+    labels = np.asarray(labels)
+    known = np.flatnonzero(known) if np.asarray(known).dtype == bool else np.asarray(known)
+    codes = labels[known]
+    if len(codes) and not (codes.min() >= 0 and codes.max() < n_classes):
+        raise LabelError(
+            f"Known nodes must have class codes from 0 to {n_classes - 1}, got values from "
+            f"{codes.min()} to {codes.max()}."
+        )
+    matrix = np.zeros((len(labels), n_classes), dtype=np.float32)
+    matrix[known, codes] = 1
+    return matrix
+
+
+def propagate_labels(
+    labels: NDArray[Any],
+    known: NDArray[Any],
+    n_classes: int,
+    engine: Engine,
+    scheme: Scheme,
+    *,
+    clamp: bool = True,
+) -> NDArray[np.float32]:
+    """Return the soft labels Ȳ = Ā Y (n, C) of all nodes (section 2.4, appendix D).
+
+    Y <- (1-a) Â Y + a Y0, K times. Clamped, the known rows are put back to their one-hot after
+    every step; unclamped, the result is exactly Ā Y0. Rows are *not* distributions: their sum
+    is the mass that reached the node, and the loss of step 2 wants it that way.
+    """
+    known = np.asarray(known)
+    return engine.propagate(
+        one_hot(labels, known, n_classes), scheme, fixed=known if clamp else None
+    )

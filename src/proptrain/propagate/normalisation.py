@@ -1,0 +1,44 @@
+"""From adjacency A to the operator Â that one step of propagation multiplies with."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from proptrain.data.graph import Graph
+from proptrain.errors import InvalidInputError
+
+Normalisation: TypeAlias = Literal["symmetric", "symmetric-no-loops", "row"]
+"""``symmetric``, the paper's: D~^-1/2 (A+I) D~^-1/2; ``symmetric-no-loops``: D^-1/2 A D^-1/2;
+``row``: D^-1 A."""
+
+
+def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:
+    """Return Â (n, n) in float64; a node without neighbours has an empty row unless it has a loop.
+
+    >>> import scipy.sparse as sp
+    >>> path = Graph(sp.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> normalise(path, "row").toarray()
+    array([[0. , 1. , 0. ],
+           [0.5, 0. , 0.5],
+           [0. , 1. , 0. ]])
+    """
+    if kind not in get_args(Normalisation):
+        raise InvalidInputError(
+            f"The normalisation must be one of {', '.join(get_args(Normalisation))}; got {kind!r}."
+        )
+    matrix = sp.csr_array(graph.adjacency, dtype=np.float64)
+    if kind == "symmetric":
+        matrix = sp.csr_array(matrix + sp.eye_array(graph.n_nodes, format="csr"))
+    degrees = np.asarray(matrix.sum(axis=1), dtype=np.float64)
+    if kind == "row":
+        return sp.csr_array(sp.diags_array(_power_or_zero(degrees, -1.0)) @ matrix)
+    factor = sp.diags_array(_power_or_zero(degrees, -0.5))
+    return sp.csr_array(factor @ matrix @ factor)
+
+
+def _power_or_zero(degrees: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    return np.power(degrees, exponent, out=np.zeros_like(degrees), where=degrees > 0)

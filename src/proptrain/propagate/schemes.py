@@ -1,0 +1,169 @@
+"""How far and how strongly a signal spreads: the family Ā = Σ_k beta_k Â^k.
+
+Every scheme here is one recursion, started at H = S (the signal)::
+
+    H  <-  c_k Â H + (1 - c_k) S        for k = 1 … K
+
+so a scheme is nothing but its numbers c_1 … c_K, and an engine carries out all of them alike.
+Each step mixes, so a signal never grows, and rows can be held fixed in any of them.
+
+``alpha`` is the weight of the *restart*, as in the paper; some libraries call the weight of the
+neighbours alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.errors import InvalidInputError
+
+
+class Scheme(Protocol):
+    """A propagation scheme: the weight of the neighbours in each step."""
+
+    @property
+    def mixing(self) -> tuple[float, ...]:
+        """The numbers c_1 … c_K."""
+        ...
+
+
+@dataclass(frozen=True)
+class PPR:
+    """Personalised PageRank to K steps, as in APPNP and the paper: c_k = 1 - alpha.
+
+    >>> PPR(alpha=0.5, steps=2).mixing
+    (0.5, 0.5)
+    """
+
+    alpha: float = 0.1
+    steps: int = 10
+
+    def __post_init__(self) -> None:
+        _check_alpha(self.alpha)
+        _check_steps(self.steps)
+
+    @property
+    def mixing(self) -> tuple[float, ...]:
+        """The numbers c_1 … c_K."""
+        return (1 - self.alpha,) * self.steps
+
+
+@dataclass(frozen=True)
+class Power:
+    """Â^K, as in SGCN: no restart, c_k = 1."""
+
+    steps: int = 2
+
+    def __post_init__(self) -> None:
+        _check_steps(self.steps)
+
+    @property
+    def mixing(self) -> tuple[float, ...]:
+        """The numbers c_1 … c_K."""
+        return (1.0,) * self.steps
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The uniform mean of Â^0 … Â^K, as in LightGCN: c_k = k / (k + 1).
+
+    >>> coefficients(Mean(steps=3))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+    steps: int = 10
+
+    def __post_init__(self) -> None:
+        _check_steps(self.steps)
+
+    @property
+    def mixing(self) -> tuple[float, ...]:
+        """The numbers c_1 … c_K."""
+        return tuple(k / (k + 1) for k in range(1, self.steps + 1))
+
+
+@dataclass(frozen=True)
+class Heat:
+    """The heat kernel e^(-t(I - Â)), cut off after K steps: beta_k ∝ t^k / k!.
+
+    The coefficients kept are scaled to sum to 1, so that the cut loses no mass.
+
+    >>> coefficients(Heat(t=1.0, steps=2))
+    array([0.4, 0.4, 0.2])
+    """
+
+    t: float = 5.0
+    steps: int = 20
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.t) and self.t > 0):
+            raise InvalidInputError(f"t must be a positive number, got {self.t}.")
+        _check_steps(self.steps)
+
+    @property
+    def mixing(self) -> tuple[float, ...]:
+        """The numbers c_1 … c_K."""
+        # Horner: 1 + t/1 (Â + t/2 (Â² + …)), innermost first, each level scaled to sum to 1.
+        numbers, total = [], 1.0
+        for k in range(self.steps, 0, -1):
+            inner = self.t / k * total
+            total = inner + 1
+            numbers.append(inner / total)
+        return tuple(numbers)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Personalised PageRank to convergence, alpha (I - (1-alpha) Â)^-1, as in PPNP.
+
+    The recursion of `PPR` comes nearer to its limit by 1 - alpha in each step, whatever the
+    graph, so the number of steps that brings the error below ``tol`` times the signal's norm is
+    known beforehand.
+
+    >>> len(Exact(alpha=0.1, tol=1e-6).mixing)
+    138
+    """
+
+    alpha: float = 0.1
+    tol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        _check_alpha(self.alpha)
+        if not 0 < self.tol < 1:
+            raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
+
+    @property
+    def mixing(self) -> tuple[float, ...]:
+        """The numbers c_1 … c_K."""
+        if self.alpha == 1:
+            return (0.0,)
+        return (1 - self.alpha,) * math.ceil(math.log(self.tol / 2) / math.log(1 - self.alpha))
+
+
+def coefficients(scheme: Scheme) -> NDArray[np.float64]:
+    """Return beta_0 … beta_K of Ā = Σ beta_k Â^k (appendix A); they sum to 1.
+
+    >>> coefficients(PPR(alpha=0.5, steps=2))
+    array([0.5 , 0.25, 0.25])
+    """
+    beta = np.ones(1)
+    for neighbours in scheme.mixing:
+        beta = np.concatenate([[1 - neighbours], neighbours * beta])
+    return beta
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0 < alpha <= 1:
+        raise InvalidInputError(
+            f"alpha, the weight of the restart, must be above 0 and at most 1, got {alpha}."
+        )
+
+
+def _check_steps(steps: int) -> None:
+    if steps < 0 or int(steps) != steps:
+        raise InvalidInputError(f"steps must be a whole number, 0 or more, got {steps}.")

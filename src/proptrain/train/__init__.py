@@ -1,0 +1,1 @@
+"""Step 2: predictor, weightings, loss, the one epoch loop, early stopping. No graph in here."""

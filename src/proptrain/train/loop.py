@@ -1,0 +1,164 @@
+"""The one epoch loop: train a predictor on soft labels, without a graph in sight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from proptrain.errors import InvalidInputError
+from proptrain.train.loss import soft_label_loss
+from proptrain.train.predictor import Predictor
+from proptrain.train.products import FeatureMatrix
+from proptrain.train.stopping import EarlyStopping, StoppingNodes
+from proptrain.train.weighting import Adaptive, Weighting, gamma_of
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """The settings of step 2; the defaults are the paper's for PTA."""
+
+    n_hidden: int = 64
+    dropout: float = 0.0
+    bias: bool = True
+    learning_rate: float = 0.1
+    loss_weight: float = 0.05
+    """lambda1, the factor of the soft-label loss."""
+    weight_decay: float = 0.005
+    """Factor of ||W1||² / 2, on the first layer only."""
+    max_epochs: int = 2000
+    patience: int = 100
+
+
+@dataclass(frozen=True)
+class History:
+    """One number for each epoch that was run."""
+
+    train_loss: tuple[float, ...] = ()
+    """Loss that the epoch's step was made with, regularisation included."""
+    stop_loss: tuple[float, ...] = ()
+    """Unweighted soft-label loss of the stopping nodes after the step."""
+    train_accuracy: tuple[float, ...] = ()
+    """Share of the nodes with a soft label for which f finds its most likely class."""
+    stop_accuracy: tuple[float, ...] = ()
+    """Accuracy on the stopping nodes after the step."""
+    gamma: tuple[float, ...] = ()
+    """Exponent of the weighting."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A predictor with its best weights, and how it came to them."""
+
+    model: Predictor
+    best_epoch: int
+    history: History
+
+
+def train_predictor(
+    features: NDArray[np.float32] | sp.csr_array,
+    soft_labels: NDArray[np.float32],
+    stop: StoppingNodes,
+    *,
+    weighting: Weighting | None = None,
+    settings: TrainSettings | None = None,
+    seed: int = 0,
+    initial_weights: dict[str, torch.Tensor] | None = None,
+) -> Trained:
+    """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
+
+    Shapes: features (n, f), soft_labels (n, C). ``seed`` decides the initial weights and the
+    dropout, and nothing else does; ``initial_weights`` replaces the drawn ones.
+    """
+    settings = settings or TrainSettings()
+    weighting = weighting or Adaptive()
+    matrix = FeatureMatrix(features)
+    targets = _Targets(soft_labels, settings.loss_weight)
+    stop_targets = _Targets(stop.soft_labels, settings.loss_weight)
+    model = _new_model(matrix, targets, settings, seed, initial_weights)
+    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+    stopping, epochs = EarlyStopping(settings.patience), []
+
+    log_f = model(matrix)
+    for epoch in range(settings.max_epochs):
+        loss = targets.loss(log_f, weighting(log_f.detach().exp(), epoch))
+        loss = loss + settings.weight_decay / 2 * (model.weight1**2).sum()
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+        log_f = model.eval()(matrix)  # without dropout also the forward of the next step
+        f = log_f.detach().exp()
+        stop_loss = float(stop_targets.loss(log_f.detach()))
+        stop_accuracy = stop.accuracy(f.numpy())
+        epochs.append(
+            (
+                loss.item(),
+                stop_loss,
+                targets.agreement(f),
+                stop_accuracy,
+                gamma_of(weighting, epoch),
+            )
+        )
+        if stopping.is_over(epoch, stop_accuracy, stop_loss, model):
+            break
+        model.train()
+        if settings.dropout > 0:
+            log_f = model(matrix)
+    stopping.restore(model)
+    return Trained(model.eval(), stopping.best_epoch, History(*zip(*epochs, strict=True)))
+
+
+def predict_probabilities(
+    model: Predictor, features: NDArray[np.float32] | sp.csr_array
+) -> NDArray[np.float32]:
+    """Return f(X), shape (n, C)."""
+    with torch.no_grad():
+        return np.asarray(model.eval()(FeatureMatrix(features)).exp().numpy())
+
+
+class _Targets:
+    """Soft labels as tensors, with the loss and the agreement they are measured by."""
+
+    def __init__(self, soft_labels: NDArray[np.float32], loss_weight: float) -> None:
+        self.soft_labels = torch.tensor(soft_labels)
+        self._scale = loss_weight / self.soft_labels.shape[1]
+        self._reached = self.soft_labels.sum(dim=1) > 0
+        self._likeliest = self.soft_labels.argmax(dim=1)[self._reached]
+
+    def loss(self, log_f: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the soft-label loss times lambda1 over the number of classes."""
+        return self._scale * soft_label_loss(log_f, self.soft_labels, weights)
+
+    def agreement(self, f: torch.Tensor) -> float:
+        """Return the share of nodes with a soft label whose likeliest class is f's as well."""
+        return float((f.argmax(dim=1)[self._reached] == self._likeliest).float().mean())
+
+
+def _new_model(
+    features: FeatureMatrix,
+    targets: _Targets,
+    settings: TrainSettings,
+    seed: int,
+    initial_weights: dict[str, torch.Tensor] | None,
+) -> Predictor:
+    n_nodes, n_classes = targets.soft_labels.shape
+    if features.shape[0] != n_nodes:
+        raise InvalidInputError(
+            f"Features and soft labels must have the same number of rows, got "
+            f"{features.shape[0]:,} and {n_nodes:,}."
+        )
+    model = Predictor(
+        features.shape[1],
+        n_classes,
+        n_hidden=settings.n_hidden,
+        dropout=settings.dropout,
+        bias=settings.bias,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    if initial_weights is not None:
+        model.load_state_dict(initial_weights)
+    return model

@@ -1,0 +1,69 @@
+"""When training ends, and which weights it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+ReadOut = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class StoppingNodes:
+    """What early stopping looks at.
+
+    ``nodes`` (s,) and their class ``codes`` (s,); ``soft_labels`` (n, C), their labels propagated
+    as the training labels were. ``read_out`` turns the probabilities f(X) of all nodes into the
+    scores whose argmax is judged: the ensemble, or None for f itself (the fast reading). So
+    training needs no graph even to stop.
+    """
+
+    nodes: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    soft_labels: NDArray[np.float32]
+    read_out: ReadOut | None = None
+
+    def accuracy(self, probabilities: NDArray[np.float32]) -> float:
+        """Return the share of stopping nodes that are told right."""
+        scores = probabilities if self.read_out is None else self.read_out(probabilities)
+        return float((scores[self.nodes].argmax(axis=1) == self.codes).mean())
+
+
+class EarlyStopping:
+    """Patience is renewed by a stopping accuracy or loss as good as its best so far, or better.
+
+    Kept are the weights with the best accuracy, among those the ones with the lowest loss; they
+    are copied, since a reference would follow every later step.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.best_epoch = -1
+        self._best_accuracy = -np.inf
+        self._best_loss = np.inf
+        self._kept_loss = np.inf
+        self._kept_weights: dict[str, torch.Tensor] = {}
+        self._epochs_left = patience
+
+    def is_over(self, epoch: int, accuracy: float, loss: float, model: torch.nn.Module) -> bool:
+        """Take note of one epoch's result; True if patience has run out."""
+        better = accuracy > self._best_accuracy
+        tied = accuracy == self._best_accuracy and loss < self._kept_loss
+        renewed = accuracy >= self._best_accuracy or loss <= self._best_loss
+        if better or tied:
+            self.best_epoch, self._kept_loss = epoch, loss
+            self._kept_weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
+        self._best_accuracy = max(accuracy, self._best_accuracy)
+        self._best_loss = min(loss, self._best_loss)
+        self._epochs_left = self.patience if renewed else self._epochs_left - 1
+        return self._epochs_left <= 0
+
+    def restore(self, model: torch.nn.Module) -> None:
+        """Put the kept weights back into the model."""
+        if self._kept_weights:
+            model.load_state_dict(self._kept_weights)
