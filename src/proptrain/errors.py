@@ -8,9 +8,11 @@
     │   ├── LabelError                      … labels, stopping nodes, splits
     │   └── TableError                      … a node or edge table
     ├── FileFormatError (ValueError)        a file that is empty, broken, pickled or tampered with
+    ├── UnreadableFileError (OSError)       a file that is not there or may not be read
     ├── DatasetNotFoundError (FileNotFoundError)   a named data set that is nowhere to be found
     ├── DownloadError (OSError)             a download that failed or brought the wrong bytes
     ├── OutputExistsError (FileExistsError) an output that would overwrite something
+    ├── UnwritableOutputError (OSError)     an output that cannot be written
     └── MissingPackageError (ImportError)   an optional package that is not installed
 
 A message says what must be, what was given and what to do.
@@ -41,6 +43,10 @@ class FileFormatError(ProptrainError, ValueError):
     """A file is empty, broken, pickled or was tampered with."""
 
 
+class UnreadableFileError(ProptrainError, OSError):
+    """A file is not there or may not be read."""
+
+
 class DatasetNotFoundError(ProptrainError, FileNotFoundError):
     """A named data set is in none of the places it could be."""
 
@@ -51,6 +57,10 @@ class DownloadError(ProptrainError, OSError):
 
 class OutputExistsError(ProptrainError, FileExistsError):
     """An output would overwrite something that is there already."""
+
+
+class UnwritableOutputError(ProptrainError, OSError):
+    """An output cannot be written."""
 
 
 class MissingPackageError(ProptrainError, ImportError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +16,9 @@ from proptrain.train.predictor import Predictor
 from proptrain.train.products import FeatureMatrix
 from proptrain.train.stopping import EarlyStopping, StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, gamma_of
+
+Weights: TypeAlias = dict[str, NDArray[np.float32]]
+"""weight1 (f, h), bias1 (h,), weight2 (h, C), bias2 (C,)."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,9 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A predictor with its best weights, and how it came to them."""
+    """The best weights of a predictor, and how it came to them."""
 
-    model: Predictor
+    weights: Weights
     best_epoch: int
     history: History
 
@@ -66,7 +70,7 @@ def train_predictor(
     weighting: Weighting | None = None,
     settings: TrainSettings | None = None,
     seed: int = 0,
-    initial_weights: dict[str, torch.Tensor] | None = None,
+    initial_weights: Weights | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
 
@@ -109,13 +113,21 @@ def train_predictor(
         if settings.dropout > 0:
             log_f = model(matrix)
     stopping.restore(model)
-    return Trained(model.eval(), stopping.best_epoch, History(*zip(*epochs, strict=True)))
+    weights = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    return Trained(weights, stopping.best_epoch, History(*zip(*epochs, strict=True)))
 
 
 def predict_probabilities(
-    model: Predictor, features: NDArray[np.float32] | sp.csr_array
+    weights: Weights, features: NDArray[np.float32] | sp.csr_array
 ) -> NDArray[np.float32]:
-    """Return f(X), shape (n, C)."""
+    """Return f(X), shape (n, C), of the network with these weights."""
+    model = Predictor(
+        *(weights["weight1"].shape[0], weights["weight2"].shape[1]),
+        n_hidden=weights["weight1"].shape[1],
+        bias="bias1" in weights,
+        generator=torch.Generator(),
+    )
+    model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
     with torch.no_grad():
         return np.asarray(model.eval()(FeatureMatrix(features)).exp().numpy())
 
@@ -143,7 +155,7 @@ def _new_model(
     targets: _Targets,
     settings: TrainSettings,
     seed: int,
-    initial_weights: dict[str, torch.Tensor] | None,
+    initial_weights: Weights | None,
 ) -> Predictor:
     n_nodes, n_classes = targets.soft_labels.shape
     if features.shape[0] != n_nodes:
@@ -160,5 +172,5 @@ def _new_model(
         generator=torch.Generator().manual_seed(seed),
     )
     if initial_weights is not None:
-        model.load_state_dict(initial_weights)
+        model.load_state_dict({k: torch.tensor(np.asarray(v)) for k, v in initial_weights.items()})
     return model

@@ -33,7 +33,9 @@ class FeatureMatrix:
         """Return features @ weight, shape (n, h)."""
         if not self.is_sparse:
             return self._dense @ weight
-        product: torch.Tensor = _SparseProduct.apply(weight, self._matrix, self._transposed)
+        product: torch.Tensor = _SparseProduct.apply(  # type: ignore[no-untyped-call]
+            weight, self._matrix, self._transposed
+        )
         return product
 
     def dropped(self, rate: float, generator: torch.Generator) -> FeatureMatrix:
@@ -81,5 +83,5 @@ class _TallProduct(torch.autograd.Function):
 
 def tall_product(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Return hidden (n, h) @ weight (h, C) with gradients whose bits no library decides."""
-    product: torch.Tensor = _TallProduct.apply(hidden, weight)
+    product: torch.Tensor = _TallProduct.apply(hidden, weight)  # type: ignore[no-untyped-call]
     return product

@@ -1,0 +1,45 @@
+"""The command line: proptrain demo | fit | predict | evaluate | data."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from proptrain.cli import data, demo, evaluate, fit, predict
+from proptrain.cli.console import fail
+from proptrain.errors import ProptrainError
+
+app = typer.Typer(
+    name="proptrain",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Tell what every node of a graph is from a few labels.\n\n"
+        "Labels are spread over the graph once, an ordinary network is trained on the result, and "
+        "its predictions are spread once (PTA, WWW 2021).\n\n"
+        "Start with [bold]proptrain demo[/bold]; then, with two files of your own:\n\n"
+        "[bold]proptrain fit --edges edges.csv --nodes nodes.csv --label topic --out model/[/bold]"
+        "\n\n[bold]proptrain predict model/ --out predictions.csv[/bold]"
+    ),
+    epilog="Exit codes: 0 done, 1 the input cannot be used (the message says why), 2 wrong usage.",
+)
+app.command()(demo.demo)
+app.command()(fit.fit)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Run the command line; errors on purpose become one line and exit code 1."""
+    try:
+        app()
+    except ProptrainError as error:
+        fail(error, as_json="--json" in sys.argv)
+
+
+if __name__ == "__main__":
+    main()

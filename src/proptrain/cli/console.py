@@ -1,0 +1,79 @@
+"""What the commands share on screen: tables, progress, JSON, errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object for machines instead of text.")
+]
+OverwriteOption = Annotated[bool, typer.Option(help="Replace the output if it exists.")]
+
+# Results go to standard output, everything else to standard error, so that pipes stay clean.
+results = Console()
+notes = Console(stderr=True)
+
+
+def say(text: str) -> None:
+    """Print a note for the human; text from files is never read as markup."""
+    notes.print(Text(text))
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """Print one JSON object on one line to standard output."""
+    sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """Print a table to standard output; the first column is left-aligned, numbers right."""
+    table = Table(title=Text(title), title_justify="left")
+    for position, column in enumerate(columns):
+        table.add_column(Text(column), justify="left" if position == 0 else "right")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    results.print(table)
+
+
+@contextmanager
+def progress(description: str, total: int, *, quiet: bool) -> Iterator[Any]:
+    """Show a progress bar on standard error; yields a function to call after each step."""
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=notes,
+        transient=True,
+        disable=quiet,
+    )
+    with bar:
+        task = bar.add_task(description, total=total)
+        yield lambda: bar.advance(task)
+
+
+def fail(error: Exception, *, as_json: bool) -> NoReturn:
+    """Print an error and leave with exit code 1."""
+    if as_json:
+        print_json({"error": {"type": type(error).__name__, "message": str(error)}})
+    else:
+        notes.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+    raise SystemExit(1)

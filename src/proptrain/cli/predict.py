@@ -1,0 +1,157 @@
+"""proptrain predict: from a model to a table of predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from proptrain.cli.console import JsonOption, OverwriteOption, print_json, say
+from proptrain.cli.source import SourceOption, TargetOption, WeightOption
+from proptrain.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ModelArgument = Annotated[Path, typer.Argument(help="Folder that `proptrain fit` wrote.")]
+OutOption = Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")]
+NewNodesOption = Annotated[
+    Path | None,
+    typer.Option(help="Table of new nodes, with the columns of the node table of `fit`."),
+]
+NewEdgesOption = Annotated[
+    Path | None,
+    typer.Option(help="Edges of the new nodes, to nodes of the model or to each other."),
+]
+
+
+def predict(
+    model: ModelArgument,
+    out: OutOption,
+    nodes: NewNodesOption = None,
+    edges: NewEdgesOption = None,
+    source: SourceOption = None,
+    target: TargetOption = None,
+    weight: WeightOption = None,
+    overwrite: OverwriteOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Write a label and probabilities for every node of the model, or for new nodes.
+
+    Columns: id; label (the given one where there is one); probability of that label; source
+    (given or predicted); reached (whether a training label reaches the node over the graph);
+    and the probability of each class as p_CLASS.
+
+    Examples: proptrain predict model/ --out predictions.csv;
+    proptrain predict model/ --nodes new.csv --edges new_edges.csv --out new_predictions.csv
+    """
+    from proptrain.files import check_output, whole_file
+    from proptrain.persistence import load_model
+
+    if out.suffix not in (".csv", ".parquet"):
+        raise InvalidInputError(f"--out must end in .csv or .parquet, got {out.name!r}.")
+    check_output(out, overwrite=overwrite)
+    saved = load_model(model)
+    if nodes is None:
+        if edges is not None:
+            raise InvalidInputError("--edges belong to new nodes: give their table with --nodes.")
+        table = _fitted_nodes(saved)
+    else:
+        columns = {"source": source, "target": target, "weight": weight}
+        table = _new_nodes(saved, nodes, edges, columns)
+    with whole_file(out, overwrite=overwrite) as temporary:
+        if out.suffix == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_parquet(temporary, index=False)
+    n_predicted = int((table["source"] == "predicted").sum())
+    if json:
+        print_json({"out": str(out), "nodes": len(table), "predicted": n_predicted})
+    else:
+        say(f"{len(table):,} nodes, {n_predicted:,} of them predicted; written to {out}")
+
+
+def _fitted_nodes(saved: Any) -> pd.DataFrame:
+    classifier = saved.estimator
+    given = classifier.given_
+    codes = np.where(given >= 0, given, classifier.label_distributions_.argmax(axis=1))
+    ids = np.arange(len(given)) if saved.node_ids is None else saved.node_ids
+    return _table(
+        classifier, ids, codes, given >= 0, classifier.reached_, classifier.label_distributions_
+    )
+
+
+def _new_nodes(
+    saved: Any, nodes: Path, edges: Path | None, columns: dict[str, str | None]
+) -> pd.DataFrame:
+    from proptrain.data.columns import encode_columns
+    from proptrain.data.tables import read_edges, read_nodes
+
+    if saved.encoder is None or saved.node_ids is None:
+        raise InvalidInputError(
+            "This model was not fitted to a node table, so it cannot read one. Predict new nodes "
+            "from Python: load(folder).predict(X, edges=...)."
+        )
+    classifier, old_ids = saved.estimator, saved.node_ids
+    table, _, new_ids = read_nodes(nodes, id=saved.table["id"])
+    _check_new(old_ids, new_ids)
+    features = encode_columns(table, encoder=saved.encoder).features
+    if edges is None:
+        probabilities = classifier.predict_proba(features)
+        reached = np.zeros(len(new_ids), dtype=bool)
+    else:
+        all_ids = np.concatenate([_comparable(old_ids, new_ids), _comparable(new_ids, old_ids)])
+        pairs, weights = read_edges(edges, all_ids, **columns)
+        block = _edge_block(pairs, weights, len(old_ids), len(new_ids))
+        probabilities = classifier.predict_proba(features, edges=block)
+        reached = block[:, : len(old_ids)] @ classifier.reached_ > 0
+    given = np.zeros(len(new_ids), dtype=bool)
+    return _table(classifier, new_ids, probabilities.argmax(axis=1), given, reached, probabilities)
+
+
+def _comparable(ids: Any, others: Any) -> Any:
+    """Return the ids as text unless both sides are of one type."""
+    return ids if ids.dtype.kind == others.dtype.kind else ids.astype(str)
+
+
+def _check_new(old_ids: Any, new_ids: Any) -> None:
+    known = np.isin(_comparable(new_ids, old_ids), _comparable(old_ids, new_ids))
+    if known.any():
+        raise InvalidInputError(
+            f"New nodes must be new, but the model knows {int(known.sum()):,} of these "
+            f"{len(new_ids):,} already, the first is {new_ids[known][0]!r}. Leave them out; "
+            "`proptrain predict` without --nodes tells the nodes of the model."
+        )
+
+
+def _edge_block(pairs: Any, weights: Any, n_old: int, n_new: int) -> Any:
+    """Return the new nodes' edges as a sparse matrix (n_new, n_old + n_new)."""
+    import scipy.sparse as sp
+
+    newest, other = pairs.max(axis=1), pairs.min(axis=1)
+    if (newest < n_old).any():
+        raise InvalidInputError(
+            "Each edge must touch a new node, but "
+            f"{int((newest < n_old).sum()):,} join two nodes that the model knows already. "
+            "Leave those out; to change the old graph, fit again."
+        )
+    values = np.ones(len(pairs), dtype=np.float32) if weights is None else weights
+    return sp.csr_array((values, (newest - n_old, other)), shape=(n_new, n_old + n_new))
+
+
+def _table(
+    classifier: Any, ids: Any, codes: Any, given: Any, reached: Any, probabilities: Any
+) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = {
+        "id": ids,
+        "label": classifier.classes_[codes],
+        "probability": probabilities[np.arange(len(codes)), codes],
+        "source": np.where(given, "given", "predicted"),
+        "reached": reached,
+    }
+    columns |= {f"p_{name}": probabilities[:, c] for c, name in enumerate(classifier.classes_)}
+    return pd.DataFrame(columns)

@@ -1,0 +1,110 @@
+"""Where a command's data comes from: a named set, an .npz file, or two tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from proptrain.cli.console import say
+from proptrain.errors import InvalidInputError
+
+EdgesOption = Annotated[
+    Path | None,
+    typer.Option(help="Edge list (.csv, .tsv, .parquet): two columns of node ids."),
+]
+NodesOption = Annotated[
+    Path | None,
+    typer.Option(help="Node table (.csv, .tsv, .parquet): an id column, features, the label."),
+]
+LabelOption = Annotated[
+    str | None,
+    typer.Option(help="Column of the node table with the label; empty cells are unlabelled."),
+]
+IdOption = Annotated[
+    str | None, typer.Option("--id", help="Column with the node id. [default: id, or the first]")
+]
+SourceOption = Annotated[
+    str | None,
+    typer.Option(help="Edge column with one end. [default: source, src, from, or the first]"),
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(help="Edge column with the other end. [default: target, dst, to, or the second]"),
+]
+WeightOption = Annotated[
+    str | None, typer.Option(help="Edge column with the weight. [default: every edge weighs 1]")
+]
+KindOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=KIND",
+        help="How to read a column: numeric, categorical, text or drop. Repeatable; the others "
+        "are read by what they hold.",
+    ),
+]
+UnlabelledOption = Annotated[
+    str | None,
+    typer.Option(help="Label that means unlabelled, beside the empty cell. [default: -1]"),
+]
+
+
+def read_own_tables(
+    edges: Path | None,
+    nodes: Path | None,
+    *,
+    label: str | None,
+    quiet: bool,
+    kinds: list[str] | None = None,
+    unlabelled: str | None = None,
+    **columns: str | None,
+) -> Any:
+    """Read the user's two tables and say what was made of them."""
+    from proptrain.data.tables import read_tables
+
+    if edges is None or nodes is None or label is None:
+        raise InvalidInputError(
+            "Three things are needed: --edges FILE, --nodes FILE and --label COLUMN."
+        )
+    tables = read_tables(
+        edges,
+        nodes,
+        label=label,
+        kinds=parse_kinds(kinds or []),
+        unlabelled=-1 if unlabelled is None else unlabelled,
+        **columns,
+    )
+    if not quiet:
+        describe(tables)
+    return tables
+
+
+def describe(tables: Any) -> None:
+    """Say in a few lines what was read and what was changed."""
+    dataset = tables.dataset
+    n_labelled = int((dataset.labels >= 0).sum())
+    say(
+        f"{dataset.n_nodes:,} nodes, {dataset.graph.n_edges:,} edges "
+        f"({dataset.graph.counts}); {dataset.features.shape[1]:,} features; "
+        f"{n_labelled:,} labelled nodes in {dataset.n_classes} classes"
+    )
+    by_kind: dict[str, list[str]] = {}
+    for column, kind in tables.kinds.items():
+        by_kind.setdefault(kind, []).append(column)
+    say("columns: " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in by_kind.items()))
+    for note in tables.notes:
+        say(note)
+
+
+def parse_kinds(given: list[str]) -> dict[str, Any]:
+    """Read COLUMN=KIND options; a column's name may itself contain an equals sign."""
+    kinds = {}
+    for item in given:
+        column, equals, kind = item.rpartition("=")
+        if not equals or not column:
+            raise InvalidInputError(
+                f"--kind must be COLUMN=KIND, for example age=numeric; got {item!r}."
+            )
+        kinds[column] = kind
+    return kinds

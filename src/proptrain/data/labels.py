@@ -1,0 +1,96 @@
+"""Turn labels of any kind into class codes, and back by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.errors import LabelError
+
+
+def encode_labels(
+    values: Any, *, unlabelled: Hashable = -1
+) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+    """Give each class a code, from 0 in the order of their names, and unlabelled nodes -1.
+
+    Labels may be text, numbers or booleans, in a list, a NumPy array or a pandas column.
+    Unlabelled are the marker ``unlabelled``, None, NaN, pandas' NA and blank text. Names are
+    plain Python values; floats become integers if all of them are whole, since a gap turns
+    a column of integers into floats.
+
+    >>> codes, names = encode_labels(["spam", None, "ham", "spam"])
+    >>> codes.tolist(), names
+    ([1, -1, 0, 1], ('ham', 'spam'))
+    """
+    import pandas as pd
+
+    try:
+        codes, distinct = pd.factorize(_one_dimensional(values))
+    except TypeError as error:
+        raise LabelError(
+            "A label must be one value for each node (text, a number or a boolean), got lists or "
+            f"the like: {error}. For one-hot rows pass the position of the 1, y.argmax(axis=1)."
+        ) from error
+    names = _plain_values(distinct)
+    known = [place for place, name in enumerate(names) if not _is_unlabelled(name, unlabelled)]
+    known.sort(key=_sort_key([names[place] for place in known], names))
+    code_of = np.full(len(names) + 1, -1, dtype=np.int64)  # the last is for missing values
+    code_of[known] = np.arange(len(known))
+    return code_of[codes], tuple(names[place] for place in known)
+
+
+def check_classes(class_names: Sequence[Hashable]) -> None:
+    """Raise unless there are at least two classes to tell apart."""
+    if len(class_names) == 0:
+        raise LabelError(
+            "No node has a label: every label is the marker for unlabelled, missing or blank. "
+            "Label at least one node of each of two classes."
+        )
+    if len(class_names) == 1:
+        raise LabelError(
+            f"There must be at least two classes, got one: {class_names[0]!r}. "
+            "Label at least one node of another class."
+        )
+
+
+def _one_dimensional(values: Any) -> Any:
+    import pandas as pd
+
+    if isinstance(values, list | tuple):
+        # As objects: otherwise large integers beside a None would be rounded to floats.
+        return pd.Series(list(values), dtype=object)
+    shape = getattr(values, "shape", ())
+    if len(shape) != 1:
+        raise LabelError(
+            "Labels must be a list or an array with one entry for each node, got "
+            f"{type(values).__name__} of shape {tuple(shape)}. A column of shape (n, 1) can be "
+            "passed as y.ravel(), one-hot rows as y.argmax(axis=1)."
+        )
+    is_pandas = type(values).__module__.partition(".")[0] == "pandas"
+    return values if is_pandas else np.asarray(values)
+
+
+def _plain_values(distinct: Any) -> list[Hashable]:
+    """List the distinct labels as Python's own values, whole floats as integers."""
+    plain = [v.item() if isinstance(v, np.generic) else v for v in distinct]
+    floats = [v for v in plain if isinstance(v, float)]
+    if all(v.is_integer() for v in floats):
+        return [int(v) if isinstance(v, float) else v for v in plain]
+    return plain
+
+
+def _is_unlabelled(name: Hashable, marker: Hashable) -> bool:
+    if isinstance(name, str) and not name.strip():
+        return True
+    # In Python False == 0 and True == 1; a marker 0 or 1 must not swallow a class of booleans.
+    return isinstance(name, bool) == isinstance(marker, bool) and name == marker
+
+
+def _sort_key(known: list[Hashable], names: list[Hashable]) -> Any:
+    """Sort numbers as numbers and text as text; a mixture by its text."""
+    comparable = all(isinstance(v, Real) for v in known) or all(isinstance(v, str) for v in known)
+    return (lambda place: names[place]) if comparable else (lambda place: str(names[place]))

@@ -1,0 +1,129 @@
+"""Tables from files: CSV, TSV and Parquet, or as pandas and pyarrow hold them."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from proptrain.errors import FileFormatError, ProptrainError, TableError, UnreadableFileError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+# What an empty cell may hold in a text file; never in a column of ids.
+_MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "null", "NULL")
+
+TextColumns: TypeAlias = "Sequence[str] | Callable[[list[str]], Sequence[str]]"
+
+
+def read_table(source: Any, *, text_columns: TextColumns = ()) -> pd.DataFrame:
+    """Read a table from a path, or take one from pandas or pyarrow, with columns named by text.
+
+    ``text_columns`` of text files are read as they stand, "001" and "NA" included; it may be
+    a function that chooses them among the columns there are.
+    """
+    import pandas as pd
+
+    if isinstance(source, str | Path):
+        table = _read_file(Path(source), text_columns)
+    elif isinstance(source, pd.DataFrame):
+        table = source
+    elif hasattr(source, "to_pandas"):
+        table = source.to_pandas()
+    else:
+        raise TableError(
+            "A table must be a path, a pandas DataFrame or a pyarrow Table, got "
+            f"{type(source).__name__}."
+        )
+    table = table.rename(columns=str).reset_index(drop=True)
+    repeated = sorted(set(table.columns[table.columns.duplicated()]))
+    if repeated:
+        raise TableError(
+            f"Column names must differ, but {table_name(source)} has several named "
+            f"{', '.join(map(repr, repeated))}. Rename or drop all but one."
+        )
+    if len(table) == 0:
+        raise TableError(f"A table must have at least one row, but {table_name(source)} has none.")
+    return table
+
+
+def table_name(source: Any) -> str:
+    """Return what to call a table in a message."""
+    if isinstance(source, str | Path):
+        return Path(source).name
+    return f"the given {type(source).__name__}"
+
+
+def _read_file(path: Path, text_columns: TextColumns) -> pd.DataFrame:
+    import pandas as pd
+
+    is_separated = path.name.lower().endswith(_SEPARATED)
+    if not is_separated and path.suffix.lower() != ".parquet":
+        raise FileFormatError(
+            f"A table must be one of {', '.join(_SEPARATED)}, .parquet; got {path.name}. "
+            "Save it in one of these formats, or pass a pandas DataFrame."
+        )
+    try:
+        if not path.is_file():
+            what = "is a directory" if path.is_dir() else "does not exist"
+            raise UnreadableFileError(f"A table must be a file, but {path} {what}.")
+        return _read_separated(path, text_columns) if is_separated else pd.read_parquet(path)
+    except ProptrainError:
+        raise
+    except Exception as error:
+        raise _explain(error, path) from error
+
+
+def _explain(error: Exception, path: Path) -> Exception:
+    """Say in our words why a file could not be read; what we do not know stays as it is."""
+    import pandas as pd
+
+    # With an errno the system refused; without one a decoder did.
+    if isinstance(error, OSError) and error.errno is not None:
+        return UnreadableFileError(f"{path} cannot be read: {error.strerror}.")
+    if isinstance(error, pd.errors.EmptyDataError):
+        return FileFormatError(
+            f"{path.name} is empty. It must have a line of column names and a line for each row."
+        )
+    if isinstance(error, UnicodeError):
+        return FileFormatError(
+            f"{path.name} must be text in UTF-8, but is not ({error}). Save it again as UTF-8."
+        )
+    broken = (ValueError, OSError, EOFError, zlib.error, pd.errors.ParserWarning)
+    if isinstance(error, broken):
+        return FileFormatError(
+            f"{path.name} cannot be read as {path.suffix}: {error}. Check that it is whole, and "
+            "that every row has as many cells as there are column names."
+        )
+    return error
+
+
+def _read_separated(path: Path, text_columns: TextColumns) -> pd.DataFrame:
+    import pandas as pd
+
+    separator = "\t" if ".tsv" in path.name.lower() else ","
+    how: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True, "index_col": False}
+    names = list(pd.read_csv(path, sep=separator, nrows=0, **how).columns)
+    if separator == "," and len(names) == 1 and ";" in names[0]:  # a spreadsheet of many countries
+        separator = ";"
+        names = list(pd.read_csv(path, sep=separator, nrows=0, **how).columns)
+    text = text_columns(names) if callable(text_columns) else text_columns
+    with warnings.catch_warnings():
+        # Cells beyond the last column name would be dropped with no more than a warning.
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        table = pd.read_csv(
+            path,
+            sep=separator,
+            dtype=dict.fromkeys(text, str),
+            keep_default_na=False,
+            na_values={c: _MISSING for c in names if c not in text},
+            low_memory=False,
+            **how,
+        )
+    for column in set(text) & set(table.columns):
+        table[column] = table[column].str.strip()
+    return table

@@ -1,0 +1,270 @@
+"""A data set from two tables: one row for each edge, one row for each node."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.columns import Kind, as_text, encode_columns
+from proptrain.data.convert import graph_from_edges
+from proptrain.data.dataset import Dataset
+from proptrain.data.labels import encode_labels
+from proptrain.data.table_files import read_table, table_name
+from proptrain.errors import TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from sklearn.compose import ColumnTransformer
+
+_ID_NAMES = ("id", "node_id", "node")
+_END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"))
+_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What two tables became, and which of their columns was taken for what."""
+
+    dataset: Dataset
+    encoder: ColumnTransformer
+    kinds: dict[str, Kind]
+    notes: tuple[str, ...]
+    id_column: str
+    label_column: str | None
+    feature_columns: tuple[str, ...]
+
+
+def read_tables(
+    edges: Any,
+    nodes: Any,
+    *,
+    label: str | None = None,
+    id: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+    kinds: Mapping[str, Kind] | None = None,
+    encoder: ColumnTransformer | None = None,
+    unlabelled: Hashable = -1,
+    name: str | None = None,
+) -> Tables:
+    """Make a data set from an edge table and a node table.
+
+    Each is a path (.csv, .csv.gz, .tsv, .parquet), a pandas DataFrame or a pyarrow Table. Ids may
+    be anything; those in text files are read as text, so that "001" stays what it is. ``id`` is
+    by default a column of that name or the first, ``source`` and ``target`` those named
+    source/target, src/dst or from/to, or the first two. Columns of the node table other than id
+    and ``label`` become features; without ``label`` every label is unknown.
+    """
+    node_table, id_column, node_ids = read_nodes(nodes, id=id)
+    columns = list(node_table.columns)
+    pairs, weights = read_edges(edges, node_ids, source=source, target=target, weight=weight)
+    codes, class_names = _labels(node_table, label, unlabelled, table_name(nodes))
+    used = [c for c in columns if c not in (id_column, label)]
+    encoded = encode_columns(node_table[used], kinds=kinds, encoder=encoder)
+    dataset = Dataset(
+        graph=graph_from_edges(pairs, len(node_table), weights),
+        features=encoded.features,
+        labels=codes,
+        node_ids=node_ids,
+        class_names=class_names,
+        name=name or _dataset_name(nodes),
+    )
+    features = tuple(c for c in used if encoded.kinds[c] != "drop")
+    return Tables(
+        dataset, encoded.encoder, encoded.kinds, encoded.notes, id_column, label, features
+    )
+
+
+def read_nodes(nodes: Any, *, id: str | None = None) -> tuple[pd.DataFrame, str, NDArray[Any]]:
+    """Read a node table; returns it, the name of its id column, and the ids, shape (n,)."""
+    name = table_name(nodes)
+    table = read_table(nodes, text_columns=lambda columns: [_id_column(columns, id, name)])
+    id_column = _id_column(list(table.columns), id, name)
+    _check_node_ids(table[id_column], name)
+    return table, id_column, _own_type(table[id_column])
+
+
+def read_edges(
+    edges: Any,
+    node_ids: NDArray[Any],
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+    """Read an edge table and look up its ids: see `edge_pairs`."""
+    name = table_name(edges)
+    table = read_table(edges, text_columns=lambda columns: _ends(columns, source, target, name))
+    start, end = _ends(list(table.columns), source, target, name)
+    return edge_pairs(table, node_ids, source=start, target=end, weight=weight, name=name)
+
+
+def edge_pairs(
+    edges: pd.DataFrame,
+    node_ids: NDArray[Any],
+    *,
+    source: str,
+    target: str,
+    weight: str | None = None,
+    name: str = "the edge table",
+) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+    """Look up the ids of an edge table: positions of shape (m, 2), weights of shape (m,) or None.
+
+    Whole numbers are compared as such; if either side is of another type, both are compared as
+    text.
+    """
+    import pandas as pd
+
+    for column in (source, target, *([] if weight is None else [weight])):
+        _require_column(column, list(edges.columns), name)
+    nodes = pd.Series(node_ids)
+    ends = [edges[column].reset_index(drop=True) for column in (source, target)]
+    for end in ends:
+        _check_not_empty(end, name)
+    if all(ids.dtype.kind == "i" for ids in (nodes, *ends)):
+        ends = [end.astype(np.int64) for end in ends]  # none is missing, so nothing is rounded
+    else:
+        nodes, ends = as_text(nodes), [as_text(end) for end in ends]
+    index = pd.Index(nodes)
+    positions = np.stack([index.get_indexer(pd.Index(end)) for end in ends], axis=1)
+    _check_all_known(positions, ends, name)
+    weights = None if weight is None else _weights(edges[weight], name)
+    return positions.astype(np.int64), weights
+
+
+def _dataset_name(nodes: Any) -> str:
+    return table_name(nodes).partition(".")[0] if isinstance(nodes, str | Path) else "unnamed"
+
+
+def _require_column(wanted: str, names: list[str], table: str) -> str:
+    if wanted in names:
+        return wanted
+    by_lower = {n.lower(): n for n in names}
+    close = difflib.get_close_matches(wanted.lower(), by_lower, n=1)
+    raise TableError(
+        f"There must be a column {wanted!r} in {table}; its columns are {', '.join(names)}."
+        + (f" Did you mean {by_lower[close[0]]!r}?" if close else "")
+    )
+
+
+def _id_column(names: list[str], wanted: str | None, table: str) -> str:
+    if wanted is not None:
+        return _require_column(wanted, names, table)
+    by_lower = {n.lower(): n for n in reversed(names)}
+    return next((by_lower[n] for n in _ID_NAMES if n in by_lower), names[0])
+
+
+def _ends(names: list[str], source: str | None, target: str | None, table: str) -> tuple[str, str]:
+    """Choose the columns of an edge's two ends."""
+    if len(names) < 2:
+        raise TableError(
+            f"An edge table must have two columns of node ids, but {table} has only "
+            f"{', '.join(names)}. Check the separator: a comma in .csv, a tab in .tsv."
+        )
+    by_lower = {n.lower(): n for n in reversed(names)}
+    found = [(by_lower[s], by_lower[t]) for s, t in _END_NAMES if {s, t} <= by_lower.keys()]
+    start, end = found[0] if found else (names[0], names[1])
+    if source is not None:
+        start = _require_column(source, names, table)
+    if target is not None:
+        end = _require_column(target, names, table)
+    if start == end:
+        raise TableError(
+            f"An edge's two ends must be two columns, got {start!r} for both. "
+            "Name the other one with source= or target=."
+        )
+    return start, end
+
+
+def _own_type(ids: pd.Series) -> NDArray[Any]:
+    """Make an array of ids that keeps their type; text as NumPy text, which needs no pickle."""
+    from pandas.api import types
+
+    if isinstance(ids.dtype, types.CategoricalDtype):
+        ids = ids.astype(ids.cat.categories.dtype)
+    if types.is_integer_dtype(ids.dtype):
+        return np.asarray(ids, dtype=np.uint64 if ids.dtype.kind == "u" else np.int64)
+    if types.infer_dtype(ids) == "string":
+        return np.asarray(ids, dtype=str)
+    return np.asarray(ids)
+
+
+def _rows(bad: NDArray[np.bool_], values: pd.Series) -> str:
+    """Name a few of the rows, counted from 1 below the column names, and what they hold."""
+    places = np.flatnonzero(bad)[:_SHOWN]
+    held = zip(values.iloc[places].tolist(), places.tolist(), strict=True)
+    shown = ", ".join(f"{value!r} in row {place + 1:,}" for value, place in held)
+    return shown + (", …" if np.count_nonzero(bad) > _SHOWN else "")
+
+
+def _check_not_empty(ids: pd.Series, name: str) -> None:
+    from pandas.api import types
+
+    empty = ids.isna().to_numpy()
+    if not types.is_numeric_dtype(ids.dtype):
+        empty = (as_text(ids).str.strip() == "").to_numpy()
+    if empty.any():
+        rows = ", ".join(f"{place + 1:,}" for place in np.flatnonzero(empty)[:_SHOWN])
+        raise TableError(
+            f"Every row must have an id in column {ids.name!r}, but {name} has "
+            f"{int(empty.sum()):,} without one (row {rows}). Fill them in or drop those rows."
+        )
+
+
+def _check_node_ids(ids: pd.Series, name: str) -> None:
+    _check_not_empty(ids, name)
+    text = ids if ids.dtype.kind in "iu" else as_text(ids)
+    repeated = text.duplicated().to_numpy()
+    if repeated.any():
+        raise TableError(
+            f"Node ids must differ, but column {ids.name!r} of {name} repeats "
+            f"{int(repeated.sum()):,}: {_rows(repeated, text)}. Keep one row for each node, or "
+            "name the column of ids with id=."
+        )
+
+
+def _check_all_known(positions: NDArray[Any], ends: list[pd.Series], name: str) -> None:
+    import pandas as pd
+
+    unknown = positions < 0
+    if not unknown.any():
+        return
+    missing = pd.concat([end[bad] for end, bad in zip(ends, unknown.T, strict=True)])
+    distinct = missing.sort_index(kind="stable").drop_duplicates()
+    first = distinct.head(_SHOWN)
+    shown = ", ".join(f"{value!r} in row {row + 1:,}" for row, value in first.items())
+    raise TableError(
+        f"Every id of an edge must be in the node table, but {len(distinct):,} of {name} "
+        f"{'is' if len(distinct) == 1 else 'are'} not: {shown}"
+        f"{', …' if len(distinct) > _SHOWN else ''}. "
+        "Add them to the node table, or drop those edges."
+    )
+
+
+def _labels(
+    nodes: pd.DataFrame, label: str | None, unlabelled: Hashable, name: str
+) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+    if label is None:
+        return np.full(len(nodes), -1, dtype=np.int64), ()
+    _require_column(label, list(nodes.columns), name)
+    return encode_labels(nodes[label], unlabelled=unlabelled)
+
+
+def _weights(column: pd.Series, name: str) -> NDArray[np.float32]:
+    import pandas as pd
+
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = np.isnan(numbers)
+    if bad.any():
+        raise TableError(
+            f"Weights must be numbers, but column {column.name!r} of {name} holds "
+            f"{_rows(bad, column)}. Correct them, or leave weight= out."
+        )
+    return np.asarray(numbers, dtype=np.float32)

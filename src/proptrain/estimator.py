@@ -1,0 +1,437 @@
+"""scikit-learn's face of the three steps."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from proptrain.data.dataset import Features, check_features
+from proptrain.data.extend import count_new_nodes, extend_graph
+from proptrain.ensemble.predictions import ensemble, to_distributions
+from proptrain.errors import InvalidInputError
+from proptrain.problem import Problem, pose_problem
+from proptrain.propagate.engine import LocalEngine
+from proptrain.propagate.labels import propagate_labels
+from proptrain.propagate.normalisation import Normalisation
+from proptrain.propagate.schemes import PPR, Scheme
+from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
+from proptrain.train.stopping import StoppingNodes
+from proptrain.train.weighting import Adaptive, Weighting, dynamic, static
+
+
+class _GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What the classifiers share: reading features, predicting, saving."""
+
+    def predict_proba(self, X: Any = None, edges: Any = None) -> NDArray[np.float64]:
+        """Return class probabilities, shape (m, C); rows sum to 1, columns follow ``classes_``.
+
+        Without ``X``: of the fitted nodes, with the graph. With ``X``: of new nodes, with their
+        ``edges`` to the fitted graph (see `proptrain.data.extend.extend_graph`), or from features
+        alone.
+        """
+        check_is_fitted(self)
+        if X is None and edges is None:
+            return np.array(self.label_distributions_)
+        features = None if X is None else self._features_of(X)
+        if edges is None:
+            self._warn_if_fitted_nodes(features)
+        told: NDArray[np.float64] = (
+            self._from_features(features) if edges is None else self._from_edges(features, edges)
+        )
+        return told
+
+    def predict(self, X: Any = None, edges: Any = None) -> NDArray[Any]:
+        """Return class labels, shape (m,), of what `predict_proba` is given."""
+        check_is_fitted(self)
+        likeliest: NDArray[Any] = self.classes_[self.predict_proba(X, edges).argmax(axis=1)]
+        return likeliest
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the fitted model to a folder: safetensors and JSON, nothing pickled."""
+        from proptrain.persistence import save_model
+
+        check_is_fitted(self)
+        save_model(folder, self, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model that `save` wrote."""
+        from proptrain.persistence import load_model
+
+        estimator = load_model(folder).estimator
+        if not isinstance(estimator, cls):
+            raise InvalidInputError(
+                f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}. "
+                f"Load it with {type(estimator).__name__}.load."
+            )
+        return estimator
+
+    def _features_of(self, X: Any, *, reset: bool = False) -> Features:
+        checked = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
+        return check_features(checked)
+
+    def _finish(self, problem: Problem, distributions: NDArray[np.float64]) -> Self:
+        self.classes_ = problem.classes
+        self.graph_ = problem.graph
+        self.given_ = problem.codes
+        self.stopping_ = problem.stop
+        self.label_distributions_ = distributions
+        self.transduction_ = problem.classes[distributions.argmax(axis=1)]
+        return self
+
+    def _warn_if_fitted_nodes(self, features: Features) -> None:
+        if self.graph_.n_edges and _checksum(features) == self.features_checksum_:
+            warnings.warn(
+                "These are the features of the fitted nodes, and without their edges they are "
+                "told from features alone. Use predict() without X, or transduction_, for the "
+                "prediction with the graph.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class PTAClassifier(_GraphClassifier):
+    """Propagate labels, train on them with adaptive weights, propagate the predictions.
+
+    With no argument this is the paper's PTA with the paper's settings. PTS and PTD differ in the
+    weighting: ``PTAClassifier(weighting="static", learning_rate=0.01)`` and
+    ``PTAClassifier(weighting="dynamic", loss_weight=10)``. PTA(F) is ``fast=True``.
+
+    Parameters
+    ----------
+    weighting : {"adaptive", "static", "dynamic"} or callable
+        How much a soft label counts: f^gamma with gamma = log(1 + epoch/epsilon), 0 or 1; or a
+        function (confidence, epoch) -> weights.
+    epsilon : float
+        How slowly the adaptive gamma grows.
+    alpha, steps : float, int
+        Weight of the restart and number of steps of the propagation, for labels and predictions.
+        (Some libraries call the weight of the *neighbours* alpha.)
+    scheme : Scheme or None
+        Another propagation than ``PPR(alpha, steps)``: `Power`, `Mean`, `Heat`, `Exact`.
+    normalisation : {"symmetric", "symmetric-no-loops", "row"}
+        How the adjacency matrix is scaled.
+    clamp : bool
+        Put the known labels back after every step of label propagation.
+    n_hidden, dropout, learning_rate, loss_weight, weight_decay, max_epochs, patience
+        The network and its training; `loss_weight` is the paper's lambda1.
+    stopping_fraction : float
+        Share of each class's labels that is kept from training and decides when to stop;
+        ``fit(..., stopping=nodes)`` names the nodes instead. With no stopping nodes at all, the
+        training nodes are watched themselves.
+    fast : bool
+        Early stopping looks at f(X) itself, without the ensemble; the prediction still ensembles.
+    n_neighbors : int
+        Neighbours of a node in ``graph="knn"``.
+    unlabelled : object
+        Value of y that means unlabelled, beside None, NaN and "".
+    random_state : int, RandomState or None
+        Decides the stopping nodes, the initial weights and the dropout.
+
+    Attributes
+    ----------
+    classes_ : (C,) the class labels
+    label_distributions_ : (n, C) probabilities of the fitted nodes; rows sum to 1
+    transduction_ : (n,) the likeliest class of each fitted node
+    reached_ : (n,) whether a training label reached the node over the graph
+    soft_labels_ : (n, C) the propagated training labels, step 1
+    probabilities_ : (n, C) the network's own predictions, step 2
+    history_ : losses, accuracies and gamma of each epoch
+    n_iter_, best_epoch_ : number of epochs run, and the one whose weights were kept
+    stopping_ : indices of the stopping nodes
+
+    Examples
+    --------
+    Two pairs of friends, one label in each:
+
+    >>> import numpy as np
+    >>> clf = PTAClassifier(random_state=0)
+    >>> X = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]])
+    >>> clf.fit(X, ["left", None, "right", None], graph=[(0, 1), (2, 3), (3, 2)]).transduction_
+    array(['left', 'left', 'right', 'right'], dtype='<U5')
+    """
+
+    def __init__(
+        self,
+        *,
+        weighting: Literal["adaptive", "static", "dynamic"] | Weighting = "adaptive",
+        epsilon: float = 100.0,
+        alpha: float = 0.1,
+        steps: int = 10,
+        scheme: Scheme | None = None,
+        normalisation: Normalisation = "symmetric",
+        clamp: bool = True,
+        n_hidden: int = 64,
+        dropout: float = 0.0,
+        learning_rate: float = 0.1,
+        loss_weight: float = 0.05,
+        weight_decay: float = 0.005,
+        max_epochs: int = 2000,
+        patience: int = 100,
+        stopping_fraction: float = 0.2,
+        fast: bool = False,
+        n_neighbors: int = 10,
+        unlabelled: Any = -1,
+        random_state: Any = None,
+    ) -> None:
+        self.weighting = weighting
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.steps = steps
+        self.scheme = scheme
+        self.normalisation = normalisation
+        self.clamp = clamp
+        self.n_hidden = n_hidden
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.loss_weight = loss_weight
+        self.weight_decay = weight_decay
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.stopping_fraction = stopping_fraction
+        self.fast = fast
+        self.n_neighbors = n_neighbors
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, graph: Any = None, stopping: Any = None) -> Self:
+        """Fit to the features X (n, f), labels y (n,) and graph of all nodes.
+
+        ``y`` has -1, None, NaN or "" for unlabelled nodes. ``graph`` is an adjacency matrix, an
+        edge list, a NetworkX or PyTorch Geometric graph; "knn" builds one from X; None means no
+        edges. ``stopping`` names the labelled nodes (indices or mask) that only decide when to
+        stop: the model never sees their labels.
+        """
+        features = self._features_of(X, reset=True)
+        random = check_random_state(self.random_state)
+        problem = pose_problem(
+            features,
+            y,
+            graph,
+            stopping,
+            stopping_fraction=self.stopping_fraction,
+            n_neighbors=self.n_neighbors,
+            unlabelled=self.unlabelled,
+            random=random,
+        )
+        engine, scheme = LocalEngine(problem.graph, self.normalisation), self._scheme()
+        soft_labels = self._soft_labels(problem, problem.train, engine, scheme)
+        trained = train_predictor(
+            features,
+            soft_labels,
+            self._stopping_nodes(problem, soft_labels, engine, scheme),
+            weighting=self._weighting(),
+            settings=self._settings(),
+            seed=random.randint(2**31 - 1),
+        )
+        self.weights_ = trained.weights
+        self.history_ = trained.history
+        self.best_epoch_ = trained.best_epoch
+        self.n_iter_ = len(trained.history.train_loss)
+        self.soft_labels_ = soft_labels
+        self.reached_ = soft_labels.sum(axis=1) > 0
+        self.probabilities_ = predict_probabilities(trained.weights, features)
+        self.features_checksum_ = _checksum(features)
+        scores = ensemble(self.probabilities_, engine, scheme)
+        return self._finish(problem, to_distributions(scores, self.probabilities_))
+
+    def _from_features(self, features: Features) -> NDArray[np.float64]:
+        probabilities = predict_probabilities(self.weights_, features)
+        return to_distributions(probabilities, probabilities)
+
+    def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
+        if features is None:
+            raise InvalidInputError("edges belong to new nodes: give their features as X.")
+        n_old, n_new = self.graph_.n_nodes, features.shape[0]
+        engine = LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
+        new = predict_probabilities(self.weights_, features)
+        scores = ensemble(np.concatenate([self.probabilities_, new]), engine, self._scheme())
+        return to_distributions(scores[n_old:], new)
+
+    def _soft_labels(
+        self, problem: Problem, nodes: NDArray[np.int64], engine: LocalEngine, scheme: Scheme
+    ) -> NDArray[np.float32]:
+        return propagate_labels(
+            problem.codes, nodes, problem.n_classes, engine, scheme, clamp=self.clamp
+        )
+
+    def _stopping_nodes(
+        self,
+        problem: Problem,
+        soft_labels: NDArray[np.float32],
+        engine: LocalEngine,
+        scheme: Scheme,
+    ) -> StoppingNodes:
+        watched = problem.stop if problem.stop.size else problem.train
+        if problem.stop.size:
+            soft_labels = self._soft_labels(problem, problem.stop, engine, scheme)
+        return StoppingNodes(
+            watched,
+            problem.codes[watched],
+            soft_labels,
+            None if self.fast else lambda f: ensemble(f, engine, scheme),
+        )
+
+    def _scheme(self) -> Scheme:
+        return PPR(self.alpha, self.steps) if self.scheme is None else self.scheme
+
+    def _weighting(self) -> Weighting:
+        if callable(self.weighting):
+            return self.weighting
+        known: dict[str, Weighting] = {
+            "adaptive": Adaptive(self.epsilon),
+            "static": static,
+            "dynamic": dynamic,
+        }
+        if self.weighting not in known:
+            raise InvalidInputError(
+                f"weighting must be one of {', '.join(known)}, or a function (confidence, epoch) "
+                f"-> weights; got {self.weighting!r}."
+            )
+        return known[self.weighting]
+
+    def _settings(self) -> TrainSettings:
+        return TrainSettings(
+            n_hidden=self.n_hidden,
+            dropout=self.dropout,
+            learning_rate=self.learning_rate,
+            loss_weight=self.loss_weight,
+            weight_decay=self.weight_decay,
+            max_epochs=self.max_epochs,
+            patience=self.patience,
+        )
+
+
+class LabelPropagationClassifier(_GraphClassifier):
+    """Plain label propagation: step 1 alone, its soft labels read as the prediction.
+
+    Features serve only to build a graph where none is given, so ``graph`` is "knn" by default,
+    and X may be None where a graph is. A new node is told by its edges, or without them by its
+    nearest fitted nodes.
+
+    Parameters
+    ----------
+    alpha, steps, scheme, normalisation, clamp, n_neighbors, unlabelled, random_state
+        As in `PTAClassifier`.
+    unreached : {"prior", "uniform"}
+        Probabilities of nodes that no label reaches: the classes' shares among the labels, or the
+        same for all classes. ``reached_`` says which nodes these are, and one warning how many.
+
+    Examples
+    --------
+    >>> clf = LabelPropagationClassifier()
+    >>> clf.fit(None, ["left", None, "right", None], graph=[(0, 1), (2, 3), (3, 2)]).transduction_
+    array(['left', 'left', 'right', 'right'], dtype='<U5')
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.1,
+        steps: int = 10,
+        scheme: Scheme | None = None,
+        normalisation: Normalisation = "symmetric",
+        clamp: bool = True,
+        unreached: Literal["prior", "uniform"] = "prior",
+        n_neighbors: int = 10,
+        unlabelled: Any = -1,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.steps = steps
+        self.scheme = scheme
+        self.normalisation = normalisation
+        self.clamp = clamp
+        self.unreached = unreached
+        self.n_neighbors = n_neighbors
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, graph: Any = "knn", stopping: Any = None) -> Self:
+        """Propagate the labels y (n,) over the graph; see `PTAClassifier.fit`.
+
+        ``stopping`` nodes are left out, so that both classifiers see the same labels.
+        """
+        features = None if X is None else self._features_of(X, reset=True)
+        problem = pose_problem(
+            features,
+            y,
+            graph,
+            stopping,
+            stopping_fraction=0.0,
+            n_neighbors=self.n_neighbors,
+            unlabelled=self.unlabelled,
+            random=check_random_state(self.random_state),
+        )
+        self.features_ = features
+        self.features_checksum_ = -1 if features is None else _checksum(features)
+        self.fallback_ = self._fallback(problem)
+        self.training_ = problem.train
+        scores = self._spread(problem.graph, problem.codes, problem.n_classes)
+        self.reached_ = scores.sum(axis=1) > 0
+        n_unreached = int((~self.reached_).sum())
+        if n_unreached:
+            warnings.warn(
+                f"No label reaches {n_unreached:,} of {len(scores):,} nodes within {self.steps} "
+                f"steps; they get the {self.unreached} probabilities. See reached_.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self._finish(problem, to_distributions(scores, self.fallback_))
+
+    def _spread(self, graph: Any, codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
+        scheme = PPR(self.alpha, self.steps) if self.scheme is None else self.scheme
+        engine = LocalEngine(graph, self.normalisation)
+        return propagate_labels(codes, self.training_, n_classes, engine, scheme, clamp=self.clamp)
+
+    def _fallback(self, problem: Problem) -> NDArray[np.float64]:
+        if self.unreached == "uniform":
+            return np.full(problem.n_classes, 1 / problem.n_classes)
+        if self.unreached != "prior":
+            raise InvalidInputError(
+                f"unreached must be 'prior' or 'uniform', got {self.unreached!r}."
+            )
+        counts = np.bincount(problem.codes[problem.train], minlength=problem.n_classes)
+        return np.asarray(counts / counts.sum())
+
+    def _from_features(self, features: Features) -> NDArray[np.float64]:
+        if self.features_ is None:
+            raise InvalidInputError(
+                "This model was fitted without features, so new nodes need their edges: "
+                "predict(X, edges=...)."
+            )
+        n_neighbors = min(self.n_neighbors, self.graph_.n_nodes)
+        nearest = NearestNeighbors(n_neighbors=n_neighbors, metric="cosine").fit(self.features_)
+        neighbours = nearest.kneighbors(features, return_distance=False)  # (m, k)
+        shares: NDArray[np.float64] = self.label_distributions_[neighbours].mean(axis=1)
+        return shares
+
+    def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
+        n_old = self.graph_.n_nodes
+        n_new = count_new_nodes(edges, n_old) if features is None else features.shape[0]
+        graph = extend_graph(self.graph_, edges, n_new)
+        codes = np.concatenate([self.given_, np.full(n_new, -1)])
+        scores = self._spread(graph, codes, len(self.classes_))[n_old:]
+        return to_distributions(scores, self.fallback_)
+
+
+def _checksum(features: Features) -> int:
+    if isinstance(features, np.ndarray):
+        return zlib.crc32(np.ascontiguousarray(features).tobytes())
+    return zlib.crc32(features.indices.tobytes(), zlib.crc32(features.data.tobytes()))

@@ -1,0 +1,77 @@
+"""Writing whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from proptrain.errors import OutputExistsError, UnwritableOutputError
+
+
+@contextmanager
+def whole_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Yield a temporary path beside ``path`` that takes its name only if all went well."""
+    path = Path(path)
+    check_output(path, overwrite=overwrite)
+    with _unwritable_is_ours(path):
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        _flush(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path`` that takes its name only if all went well."""
+    path = Path(path)
+    check_output(path, overwrite=overwrite)
+    with _unwritable_is_ours(path):
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        for written in temporary.iterdir():
+            _flush(written)
+        if path.exists():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_output(path: Path, *, overwrite: bool) -> None:
+    """Raise early, before long work, if ``path`` could not be written at its end."""
+    if path.exists() and not overwrite:
+        raise OutputExistsError(
+            f"{path} exists already and is left alone. Choose another output, remove it, or ask "
+            "for overwriting."
+        )
+    if not path.parent.is_dir():
+        raise UnwritableOutputError(
+            f"The folder {path.parent} for the output {path.name} does not exist. Create it first."
+        )
+
+
+@contextmanager
+def _unwritable_is_ours(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UnwritableOutputError(
+            f"{path} cannot be written: {error.strerror or error}. Choose another place."
+        ) from error
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

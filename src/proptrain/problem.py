@@ -1,0 +1,175 @@
+"""What `fit` was given, checked once: features, labels, graph, and who trains and who stops."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from proptrain.data.convert import as_graph
+from proptrain.data.dataset import Features
+from proptrain.data.graph import Graph
+from proptrain.data.knn import knn_graph
+from proptrain.data.labels import encode_labels
+from proptrain.data.splits import hold_out
+from proptrain.errors import InvalidInputError, LabelError
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A graph, class codes (n,) with -1 for unlabelled, and the labelled nodes by their role."""
+
+    graph: Graph
+    codes: NDArray[np.int64]
+    classes: NDArray[Any]
+    train: NDArray[np.int64]
+    stop: NDArray[np.int64]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+
+def pose_problem(
+    features: Features | None,
+    y: Any,
+    graph: Any,
+    stopping: Any,
+    *,
+    stopping_fraction: float,
+    n_neighbors: int,
+    unlabelled: Any,
+    random: np.random.RandomState,
+) -> Problem:
+    """Check labels and graph against each other and decide who trains and who stops."""
+    codes, classes = _checked_labels(y, unlabelled)
+    if features is not None and features.shape[0] != len(codes):
+        raise InvalidInputError(
+            f"X and y must have one row for each node, got inconsistent numbers of samples: "
+            f"{features.shape[0]:,} and {len(codes):,}."
+        )
+    built = _built_graph(graph, features, len(codes), n_neighbors, random)
+    if stopping is None:
+        if not 0 <= stopping_fraction < 1:
+            raise InvalidInputError(
+                f"stopping_fraction must be at least 0 and below 1, got {stopping_fraction}."
+            )
+        stop = hold_out(codes, stopping_fraction, random)
+    else:
+        stop = _checked_stopping(stopping, codes)
+    train = np.setdiff1d(np.flatnonzero(codes >= 0), stop)
+    _check_roles(codes, classes, train, stop)
+    if built.n_edges and (codes >= 0).all():
+        warnings.warn(
+            f"All {len(codes):,} nodes have a label, so this graph has nothing left to tell; "
+            "the model is only of use for new nodes. Mark the nodes in question as unlabelled "
+            "(-1, None, NaN), or measure accuracy with `proptrain evaluate`.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return Problem(graph=built, codes=codes, classes=classes, train=train, stop=stop)
+
+
+def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    values = y if hasattr(y, "ndim") else np.asarray(y)
+    if getattr(values, "ndim", 1) != 1:
+        values = column_or_1d(values, warn=True)
+    codes, names = encode_labels(values, unlabelled=unlabelled)
+    array = np.asarray(values)
+    _check_finite(array)
+    known = codes >= 0
+    if not known.any():
+        raise LabelError(
+            f"At least two classes must have a labelled node, but none of the {len(codes):,} nodes "
+            "has a label: all are -1, None, NaN or empty."
+        )
+    check_classification_targets(array[known].tolist() if array.dtype == object else array[known])
+    if len(names) < 2:
+        raise LabelError(
+            f"At least two classes must have a labelled node, but there is one class only: "
+            f"{names[0]!r}. (The value {unlabelled!r} marks unlabelled nodes; if it is a class of "
+            "yours, choose another marker with the parameter `unlabelled`.)"
+        )
+    keeps_type = array.dtype.kind in "biufU" and not isinstance(names[0], str | bool)
+    classes = np.unique(array[known]) if keeps_type else np.array(names)
+    return codes, classes
+
+
+def _check_finite(values: NDArray[Any]) -> None:
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise LabelError(
+            "Input y contains infinity or a value too large for dtype('float64'). "
+            "Labels must be finite; mark unlabelled nodes with -1, None or NaN."
+        )
+
+
+def _built_graph(
+    graph: Any,
+    features: Features | None,
+    n_nodes: int,
+    n_neighbors: int,
+    random: np.random.RandomState,
+) -> Graph:
+    if graph is None:
+        return Graph(sp.csr_array((n_nodes, n_nodes), dtype=np.float32))
+    if not isinstance(graph, str):
+        return as_graph(graph, n_nodes=n_nodes)
+    if graph != "knn":
+        raise InvalidInputError(
+            f"graph must be 'knn', None (no edges), or a graph: an adjacency matrix, edge list, "
+            f"NetworkX or PyTorch Geometric graph; got {graph!r}."
+        )
+    if features is None:
+        raise InvalidInputError("graph='knn' is built from the features, but X is None.")
+    neighbours = min(n_neighbors, n_nodes - 1)
+    return knn_graph(features, neighbours, seed=random.randint(2**31 - 1))
+
+
+def _checked_stopping(stopping: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    nodes = np.asarray(stopping)
+    if nodes.dtype == bool and nodes.shape == codes.shape:
+        nodes = np.flatnonzero(nodes)
+    if nodes.ndim != 1 or (nodes.size and nodes.dtype.kind not in "iu"):
+        raise LabelError(
+            f"Stopping nodes must be node indices or a mask over the {len(codes):,} nodes, got an "
+            f"array of shape {nodes.shape} and dtype {nodes.dtype}."
+        )
+    nodes = np.unique(nodes).astype(np.int64)
+    if nodes.size and not (nodes[0] >= 0 and nodes[-1] < len(codes)):
+        raise LabelError(
+            f"Stopping nodes must lie between 0 and {len(codes) - 1}, got {nodes[0]} to "
+            f"{nodes[-1]}."
+        )
+    unlabelled = nodes[codes[nodes] < 0]
+    if unlabelled.size:
+        raise LabelError(
+            f"Stopping nodes must have a label in y, but {len(unlabelled):,} of {len(nodes):,} "
+            f"have none, the first is node {unlabelled[0]}."
+        )
+    return nodes
+
+
+def _check_roles(
+    codes: NDArray[np.int64],
+    classes: NDArray[Any],
+    train: NDArray[np.int64],
+    stop: NDArray[np.int64],
+) -> None:
+    if not train.size:
+        raise LabelError(
+            f"Some labelled nodes must be left to train on, but all {len(stop):,} of them are "
+            "stopping nodes. Give fewer stopping nodes."
+        )
+    unseen = np.setdiff1d(codes[stop], codes[train])
+    if unseen.size:
+        raise LabelError(
+            f"Every class must have a training node, but class {classes[unseen[0]]!r} has only "
+            "stopping nodes: the model would never see it. Leave one of its nodes for training."
+        )

@@ -1,0 +1,371 @@
+"""The contract that every engine keeps, whatever it is made of.
+
+An engine joins by an entry in ENGINES; block sizes are entries of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import reference
+from proptrain.data.graph import Graph
+from proptrain.errors import InvalidInputError, LabelError
+from proptrain.propagate.engine import LocalEngine
+from proptrain.propagate.labels import propagate_labels
+from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power
+from strategies import adjacencies, adjacencies_with_signals, labellings, node_sets
+
+
+@dataclass(frozen=True)
+class EngineCase:
+    """How to make an engine, and how many random graphs it can take in a test."""
+
+    name: str
+    make: Callable[[Graph, str], Any]
+    max_examples: int = 20
+
+    def on(self, adjacency, kind):
+        return self.make(Graph(sp.csr_array(np.asarray(adjacency))), kind)
+
+    def for_all(self, *strategies):
+        """Run a check on random examples, the same ones every time."""
+
+        def run(check):
+            settings(
+                max_examples=self.max_examples,
+                derandomize=True,
+                deadline=None,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+            )(given(*strategies)(check))()
+
+        return run
+
+
+ENGINES = [
+    EngineCase("local", LocalEngine),
+]
+
+# name: the scheme and Ā in closed form, from Â
+SCHEMES = {
+    "ppr": (PPR(0.1, 10), reference.ppr_coefficients(0.1, 10)),
+    "power": (Power(3), reference.power_coefficients(3)),
+    "mean": (Mean(4), reference.mean_coefficients(4)),
+    "heat": (Heat(3.0, 12), reference.heat_coefficients(3.0, 12)),
+    "exact": (Exact(0.2, 1e-13), None),
+}
+EXACT_ALPHA = 0.2
+
+engines = pytest.mark.parametrize("case", ENGINES, ids=lambda case: case.name)
+kinds = pytest.mark.parametrize("kind", reference.KINDS)
+symmetric_kinds = pytest.mark.parametrize("kind", ["symmetric", "symmetric-no-loops"])
+schemes = pytest.mark.parametrize("name", SCHEMES)
+dtypes = pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-10)])
+
+
+def close(got, wanted, tolerance=1e-10):
+    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=8 * tolerance)
+
+
+def oracle(adjacency, kind, name):
+    """Ā, dense."""
+    step, beta = reference.operator(adjacency, kind), SCHEMES[name][1]
+    return reference.exact(step, EXACT_ALPHA) if beta is None else reference.combine(step, beta)
+
+
+def clamped_oracle(adjacency, kind, name, signal, fixed):
+    step, beta = reference.operator(adjacency, kind), SCHEMES[name][1]
+    if beta is None:
+        return reference.clamped_exact(step, signal, EXACT_ALPHA, fixed)
+    return reference.clamped(step, signal, beta, fixed)
+
+
+# --- the values -------------------------------------------------------------------------------
+
+
+@engines
+@kinds
+@schemes
+@dtypes
+def test_equals_the_oracle_and_keeps_the_type(case, kind, name, dtype, tolerance):
+    @case.for_all(adjacencies_with_signals(dtype=dtype))
+    def check(drawn):
+        adjacency, signal = drawn
+        got = case.on(adjacency, kind).propagate(signal, SCHEMES[name][0])
+        assert got.dtype == dtype
+        close(got, oracle(adjacency, kind, name) @ signal, tolerance)
+
+
+@engines
+@kinds
+@schemes
+def test_whole_numbers_are_taken_as_float64(case, kind, name):
+    path = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]])
+    signal = np.array([[1], [0], [-2]])
+    got = case.on(path, kind).propagate(signal, SCHEMES[name][0])
+    assert got.dtype == np.float64
+    close(got, oracle(path, kind, name) @ signal)
+
+
+@engines
+@kinds
+def test_float64_stays_exact_after_a_float32_call(case, kind):
+    random = np.random.RandomState(0)
+    adjacency = np.triu(random.rand(6, 6).astype(np.float32), 1)
+    adjacency = adjacency + adjacency.T
+    signal = random.rand(6, 2)
+    engine = case.on(adjacency, kind)
+    before = engine.propagate(signal, PPR())
+    engine.propagate(signal.astype(np.float32), PPR())
+    np.testing.assert_array_equal(engine.propagate(signal, PPR()), before)
+
+
+@engines
+@kinds
+def test_exact_is_the_closed_form_within_its_tolerance(case, kind):
+    @case.for_all(adjacencies_with_signals(), st.sampled_from([0.05, 0.3, 1.0]))
+    def check(drawn, alpha):
+        adjacency, signal = drawn
+        wanted = reference.exact(reference.operator(adjacency, kind), alpha) @ signal
+        engine = case.on(adjacency, kind)
+        norm = np.linalg.norm if kind != "row" else lambda matrix: np.abs(matrix).max()
+        for tol in (1e-2, 1e-9):
+            error = norm(engine.propagate(signal, Exact(alpha, tol)) - wanted)
+            assert error <= tol * norm(signal) + 1e-13
+
+
+@engines
+@kinds
+def test_ppr_comes_to_the_closed_form_in_the_limit(case, kind):
+    @case.for_all(adjacencies_with_signals())
+    def check(drawn):
+        adjacency, signal = drawn
+        wanted = reference.exact(reference.operator(adjacency, kind), 0.3) @ signal
+        close(case.on(adjacency, kind).propagate(signal, PPR(0.3, 90)), wanted)
+
+
+@engines
+@kinds
+@pytest.mark.parametrize(
+    "scheme", [PPR(0.1, 0), Power(0), Mean(0), Heat(2.0, 0), PPR(1.0, 3), Exact(1.0)], ids=repr
+)
+def test_no_step_or_only_restarts_is_the_identity(case, kind, scheme):
+    @case.for_all(adjacencies_with_signals())
+    def check(drawn):
+        adjacency, signal = drawn
+        got = case.on(adjacency, kind).propagate(signal, scheme)
+        np.testing.assert_array_equal(got, signal)
+        assert not np.shares_memory(got, signal)
+
+
+# --- the laws ---------------------------------------------------------------------------------
+
+
+@engines
+@kinds
+@schemes
+def test_is_linear(case, kind, name):
+    factors = st.floats(-4, 4, allow_subnormal=False)
+
+    @case.for_all(adjacencies_with_signals(n_signals=2), factors, factors)
+    def check(drawn, a, b):
+        adjacency, x, y = drawn
+        engine, scheme = case.on(adjacency, kind), SCHEMES[name][0]
+        together = engine.propagate(a * x + b * y, scheme)
+        apart = a * engine.propagate(x, scheme) + b * engine.propagate(y, scheme)
+        close(together, apart)
+
+
+@engines
+@symmetric_kinds
+@schemes
+def test_is_self_adjoint(case, kind, name):
+    @case.for_all(adjacencies_with_signals(n_signals=2))
+    def check(drawn):
+        adjacency, x, y = drawn
+        engine, scheme = case.on(adjacency, kind), SCHEMES[name][0]
+        close(x.T @ engine.propagate(y, scheme), engine.propagate(x, scheme).T @ y)
+
+
+@engines
+@kinds
+@schemes
+def test_is_contracting(case, kind, name):
+    order = np.inf if kind == "row" else 2  # the norm in which Â itself contracts
+
+    @case.for_all(adjacencies_with_signals())
+    def check(drawn):
+        adjacency, signal = drawn
+        got = case.on(adjacency, kind).propagate(signal, SCHEMES[name][0])
+        before = np.linalg.norm(signal, ord=order, axis=0)
+        assert (np.linalg.norm(got, ord=order, axis=0) <= before * (1 + 1e-12)).all()
+
+
+@engines
+@kinds
+@schemes
+def test_is_equivariant_under_renumbering(case, kind, name):
+    @case.for_all(adjacencies_with_signals(), st.randoms(use_true_random=False))
+    def check(drawn, random):
+        adjacency, signal = drawn
+        order = list(range(len(adjacency)))
+        random.shuffle(order)
+        scheme = SCHEMES[name][0]
+        renumbered = case.on(adjacency[np.ix_(order, order)], kind)
+        got = renumbered.propagate(signal[order], scheme)
+        close(got, case.on(adjacency, kind).propagate(signal, scheme)[order])
+
+
+@engines
+@kinds
+@schemes
+def test_nothing_crosses_components(case, kind, name):
+    @case.for_all(adjacencies_with_signals(n_signals=2))
+    def check(drawn):
+        adjacency, signal, other = drawn
+        _, component = sp.csgraph.connected_components(sp.csr_array(adjacency))
+        here = component == component[0]
+        changed = np.where(here[:, None], signal, other)
+        engine, scheme = case.on(adjacency, kind), SCHEMES[name][0]
+        np.testing.assert_array_equal(
+            engine.propagate(changed, scheme)[here], engine.propagate(signal, scheme)[here]
+        )
+
+
+@engines
+@kinds
+@schemes
+def test_columns_do_not_mix(case, kind, name):
+    @case.for_all(adjacencies_with_signals(n_signals=2))
+    def check(drawn):
+        adjacency, left, right = drawn
+        engine, scheme = case.on(adjacency, kind), SCHEMES[name][0]
+        wide = engine.propagate(np.hstack([left] + [right] * 12), scheme)
+        one_by_one = [engine.propagate(column[:, None], scheme) for column in left.T]
+        close(wide[:, : left.shape[1]], np.hstack(one_by_one), 1e-13)
+
+
+@engines
+@kinds
+@schemes
+def test_the_same_call_gives_the_same_bits(case, kind, name):
+    @case.for_all(adjacencies_with_signals(n_signals=2))
+    def check(drawn):
+        adjacency, signal, other = drawn
+        engine, scheme = case.on(adjacency, kind), SCHEMES[name][0]
+        first = engine.propagate(signal, scheme)
+        engine.propagate(other, Power(2), fixed=np.array([0]))  # leaves no trace
+        np.testing.assert_array_equal(engine.propagate(signal, scheme), first)
+
+
+# --- rows held fixed --------------------------------------------------------------------------
+
+
+@engines
+@kinds
+@schemes
+@dtypes
+def test_fixed_rows_stay_and_the_others_follow_the_oracle(case, kind, name, dtype, tolerance):
+    examples = adjacencies_with_signals(dtype=dtype).flatmap(
+        lambda drawn: st.tuples(st.just(drawn), node_sets(len(drawn[0])))
+    )
+
+    @case.for_all(examples)
+    def check(drawn):
+        (adjacency, signal), fixed = drawn
+        engine, scheme = case.on(adjacency, kind), SCHEMES[name][0]
+        got = engine.propagate(signal, scheme, fixed=fixed)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got[fixed], signal[fixed])
+        close(got, clamped_oracle(adjacency, kind, name, signal, fixed), tolerance)
+        mask = np.isin(np.arange(len(adjacency)), fixed)
+        np.testing.assert_array_equal(engine.propagate(signal, scheme, fixed=mask), got)
+
+
+@engines
+@kinds
+@schemes
+def test_no_fixed_row_is_plain_propagation(case, kind, name):
+    @case.for_all(adjacencies_with_signals())
+    def check(drawn):
+        adjacency, signal = drawn
+        engine, scheme = case.on(adjacency, kind), SCHEMES[name][0]
+        nothing = np.zeros(len(adjacency), dtype=bool)
+        np.testing.assert_array_equal(
+            engine.propagate(signal, scheme, fixed=nothing), engine.propagate(signal, scheme)
+        )
+
+
+@engines
+@kinds
+@pytest.mark.parametrize("clamp", [True, False])
+def test_label_propagation_is_the_papers(case, kind, clamp):
+    examples = adjacencies().flatmap(lambda a: st.tuples(st.just(a), labellings(len(a))))
+
+    @case.for_all(examples)
+    def check(drawn):
+        adjacency, (labels, known, n_classes) = drawn
+        step = reference.operator(adjacency, kind)
+        wanted = reference.propagate_labels(step, labels, known, n_classes, 0.1, 10, clamp)
+        engine = case.on(adjacency, kind)
+        got = propagate_labels(labels, known, n_classes, engine, PPR(0.1, 10), clamp=clamp)
+        close(got, wanted, 1e-6)
+        mask = np.isin(np.arange(len(adjacency)), known)
+        by_mask = propagate_labels(labels, mask, n_classes, engine, PPR(0.1, 10), clamp=clamp)
+        np.testing.assert_array_equal(by_mask, got)
+
+
+# --- manners ----------------------------------------------------------------------------------
+
+
+@engines
+@kinds
+@schemes
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_inputs_are_not_written_to_and_may_be_read_only(case, kind, name, order):
+    adjacency = np.array([[0, 1, 0.5, 0], [1, 0, 0, 0], [0.5, 0, 0, 0], [0, 0, 0, 0]])
+    graph = Graph(sp.csr_array(adjacency))
+    signal = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]], order=order)
+    fixed, mask = np.array([2, 0]), np.array([True, False, True, False])
+    for array in (signal, fixed, mask):
+        array.flags.writeable = False
+    copies = signal.copy(), fixed.copy(), mask.copy(), graph.adjacency.toarray()
+    engine, scheme = case.make(graph, kind), SCHEMES[name][0]
+    results = [engine.propagate(signal, scheme, fixed=held) for held in (None, fixed, mask)]
+    for array, copy in zip((signal, fixed, mask, graph.adjacency.toarray()), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    close(results[0], oracle(adjacency, kind, name) @ signal)
+    assert all(result.flags.writeable for result in results)
+
+
+@engines
+@pytest.mark.parametrize("shape", [(3,), (2, 2), (4, 1), (3, 1, 1), ()])
+def test_a_signal_of_the_wrong_shape_is_refused(case, shape):
+    engine = case.on(np.zeros((3, 3)), "symmetric")
+    with pytest.raises(InvalidInputError, match="one row for each of the graph's 3 nodes") as info:
+        engine.propagate(np.ones(shape), PPR())
+    assert f"got shape {shape}" in str(info.value)
+
+
+@engines
+def test_an_unknown_normalisation_is_refused(case):
+    with pytest.raises(
+        InvalidInputError, match="one of symmetric, symmetric-no-loops, row; got 'sym'"
+    ):
+        case.on(np.zeros((3, 3)), "sym")
+
+
+@engines
+@pytest.mark.parametrize("codes", [[0, -1], [0, 2]])
+def test_known_nodes_without_a_class_are_refused(case, codes):
+    engine = case.on(np.zeros((2, 2)), "symmetric")
+    with pytest.raises(LabelError, match=r"class codes from 0 to 1, got values from (-1|0) to"):
+        propagate_labels(np.array(codes), np.array([0, 1]), 2, engine, PPR())

@@ -1,0 +1,131 @@
+"""Schemes: their coefficients in closed form, and the parameters they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from proptrain.errors import InvalidInputError
+from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power, coefficients
+
+modest = settings(max_examples=60, derandomize=True, deadline=None)
+steps = st.integers(0, 30)
+alphas = st.floats(1e-3, 1)
+
+
+def same(scheme, wanted):
+    beta = coefficients(scheme)
+    np.testing.assert_allclose(beta, wanted, rtol=1e-9, atol=1e-14)
+    assert math.isclose(beta.sum(), 1, rel_tol=1e-12)
+    assert (beta >= 0).all()
+    assert all(0 <= c <= 1 for c in scheme.mixing)
+
+
+@modest
+@given(alphas, steps)
+def test_ppr_has_the_coefficients_of_appendix_a(alpha, steps):
+    same(PPR(alpha, steps), reference.ppr_coefficients(alpha, steps))
+
+
+@modest
+@given(steps)
+def test_power_is_the_last_power_alone(steps):
+    same(Power(steps), reference.power_coefficients(steps))
+
+
+@modest
+@given(steps)
+def test_mean_weighs_all_powers_alike(steps):
+    same(Mean(steps), reference.mean_coefficients(steps))
+
+
+@modest
+@given(st.floats(0.01, 30), steps)
+def test_heat_is_the_cut_exponential_series(t, steps):
+    same(Heat(t, steps), reference.heat_coefficients(t, steps))
+
+
+@modest
+@given(alphas.filter(lambda alpha: alpha > 0.01), st.floats(1e-12, 0.5))
+def test_exact_goes_on_until_the_rest_is_below_the_tolerance(alpha, tol):
+    scheme = Exact(alpha, tol)
+    n_steps = len(scheme.mixing)
+    same(scheme, reference.ppr_coefficients(alpha, n_steps))
+    assert 2 * (1 - alpha) ** n_steps <= tol * (1 + 1e-9)  # the error is at most twice the rest
+    if n_steps > 1:
+        assert 2 * (1 - alpha) ** (n_steps - 1) > tol * (1 - 1e-9)  # and no step is wasted
+
+
+@modest
+@given(st.one_of(st.builds(PPR, alphas, steps), st.builds(Mean, steps), st.builds(Heat, alphas)))
+def test_mixing_is_what_the_coefficients_ask_for(scheme):
+    if isinstance(scheme, PPR) and scheme.alpha == 1:
+        return  # after a full restart the earlier steps may be anything
+    np.testing.assert_allclose(
+        scheme.mixing, reference.mixing(coefficients(scheme)), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_heat_with_enough_steps_is_the_heat_kernel():
+    series = [math.exp(-2) * 2**k / math.factorial(k) for k in range(41)]
+    np.testing.assert_allclose(coefficients(Heat(2.0, 40)), series, rtol=1e-9)
+
+
+def test_the_defaults_are_the_papers():
+    assert PPR() == PPR(alpha=0.1, steps=10)
+    np.testing.assert_allclose(coefficients(PPR())[[0, 1, 10]], [0.1, 0.09, 0.9**10], rtol=1e-12)
+
+
+def test_schemes_are_frozen_values():
+    assert {PPR(0.1, 10), PPR(0.1, 10), Power(2), Power(2)} == {PPR(), Power()}
+    with pytest.raises(AttributeError):
+        PPR().alpha = 0.5
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [lambda a: PPR(alpha=a), lambda a: Exact(alpha=a)])
+@pytest.mark.parametrize("alpha", [0, 0.0, -0.1, 1.5, math.nan, math.inf])
+def test_alpha_must_be_a_share(make, alpha):
+    with pytest.raises(InvalidInputError, match="restart, must be above 0 and at most 1") as info:
+        make(alpha)
+    assert f"got {alpha}" in str(info.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda k: PPR(steps=k), lambda k: Power(steps=k), lambda k: Mean(k), lambda k: Heat(steps=k)],
+    ids=["ppr", "power", "mean", "heat"],
+)
+@pytest.mark.parametrize("steps", [-1, 2.5, math.nan, math.inf])
+def test_steps_must_be_a_whole_number(make, steps):
+    with pytest.raises(InvalidInputError, match=f"whole number, 0 or more, got {steps}"):
+        make(steps)
+
+
+@pytest.mark.parametrize("make", [lambda k: PPR(0.5, k), Power, Mean, lambda k: Heat(1.0, k)])
+def test_a_float_for_steps_is_refused_or_works_but_does_not_fail_later(make):
+    np.testing.assert_array_equal(coefficients(make(np.int64(2))), coefficients(make(2)))
+    try:
+        scheme = make(2.0)
+    except InvalidInputError:
+        return
+    np.testing.assert_array_equal(coefficients(scheme), coefficients(make(2)))
+
+
+@pytest.mark.parametrize("t", [0, -1.0, math.nan, math.inf])
+def test_t_must_be_positive(t):
+    with pytest.raises(InvalidInputError, match=f"t must be a positive number, got {t}"):
+        Heat(t=t)
+
+
+@pytest.mark.parametrize("tol", [0, 1, -1e-6, 2.0, math.nan])
+def test_tol_must_lie_between_0_and_1(tol):
+    with pytest.raises(InvalidInputError, match=f"tol must lie between 0 and 1, got {tol}"):
+        Exact(tol=tol)

@@ -1,0 +1,254 @@
+"""Two tables become a data set; whatever is wrong with them is said with row and file."""
+
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from proptrain.data.tables import edge_pairs, read_table, read_tables
+from proptrain.errors import (
+    FileFormatError,
+    GraphError,
+    ProptrainError,
+    TableError,
+    UnreadableFileError,
+)
+
+NODES = "id,age,colour,kind\n007,30,red,spy\n01,40,blue,\nNA,50,red,cook\n3,60,blue,spy\n"
+EDGES = "source,target,trust\n3,007,2.5\n01,NA,0.5\n007,007,1\n01,NA,0.25\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "edges.csv").write_text(EDGES)
+    return tmp_path / "edges.csv", tmp_path / "nodes.csv"
+
+
+def nodes_frame(**columns):
+    return pd.DataFrame({"id": [10, 20, 30], "x": [0.0, 1.0, 2.0], **columns})
+
+
+def test_csv_ids_are_kept_as_they_are_written(files):
+    tables = read_tables(*files, label="kind", weight="trust")
+    dataset = tables.dataset
+    assert dataset.node_ids.tolist() == ["007", "01", "NA", "3"]
+    assert dataset.labels.tolist() == [1, -1, 0, 1]
+    assert dataset.class_names == ("cook", "spy")
+    expected = np.zeros((4, 4))
+    expected[3, 0] = expected[0, 3] = 2.5
+    expected[1, 2] = expected[2, 1] = 0.5
+    np.testing.assert_array_equal(dataset.graph.adjacency.toarray(), expected)
+    counts = dataset.graph.counts
+    assert (counts.given, counts.self_loops, counts.duplicates, counts.one_way) == (4, 1, 1, 2)
+    assert (tables.id_column, tables.label_column) == ("id", "kind")
+    assert tables.feature_columns == ("age", "colour")
+    assert tables.kinds == {"age": "numeric", "colour": "categorical"}
+    assert dataset.features.shape == (4, 3)
+    assert dataset.name == "nodes"
+
+
+def test_every_form_gives_the_same(files, tmp_path):
+    expected = read_tables(*files, label="kind").dataset
+    edges, nodes = (read_table(path, text_columns=["id", "source", "target"]) for path in files)
+    for name, text in (("nodes", NODES), ("edges", EDGES)):
+        (tmp_path / f"{name}.csv.gz").write_bytes(gzip.compress(text.encode()))
+        (tmp_path / f"{name}.tsv").write_text(text.replace(",", "\t"))
+        (tmp_path / f"{name}-2.csv").write_text("\ufeff" + text.replace(",", ";"))
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    edges.to_parquet(tmp_path / "edges.parquet")
+    forms = [
+        (edges, nodes),
+        (pa.Table.from_pandas(edges), pa.Table.from_pandas(nodes)),
+        (edges, tmp_path / "nodes.parquet"),
+        *(
+            (tmp_path / f"edges{end}", str(tmp_path / f"nodes{end}"))
+            for end in (".csv.gz", ".tsv", "-2.csv", ".parquet")
+        ),
+    ]
+    for form in forms:
+        dataset = read_tables(*form, label="kind").dataset
+        assert (dataset.graph.adjacency != expected.graph.adjacency).nnz == 0
+        assert (dataset.features != expected.features).nnz == 0
+        assert dataset.labels.tolist() == expected.labels.tolist()
+        assert dataset.node_ids.tolist() == expected.node_ids.tolist()
+
+
+def test_large_ids_lose_nothing(tmp_path):
+    big = 2**53
+    (tmp_path / "n.csv").write_text(f"id,x\n{big},1\n{big + 1},2\n{big + 2},3\n")
+    edges = pd.DataFrame({"source": [big + 1], "target": [big + 2]})
+    tables = read_tables(edges, tmp_path / "n.csv")
+    assert tables.dataset.graph.adjacency.tocoo().row.tolist() == [1, 2]
+    nodes = pd.DataFrame({"id": [big, big + 1, big + 2], "x": [1, 2, 3]})
+    for end in (np.int64, np.uint64, "Int64", str):
+        dataset = read_tables(edges.astype(end), nodes).dataset
+        assert dataset.graph.adjacency.tocoo().row.tolist() == [1, 2]
+        assert dataset.node_ids.dtype == np.int64
+
+
+def test_ids_of_other_types():
+    nodes = nodes_frame()
+    texts = pd.DataFrame({"a": ["10"], "b": ["30"]})
+    floats = pd.DataFrame({"a": [10.0], "b": [30.0]})
+    categories = texts.astype("category")
+    for edges in (texts, floats, categories, texts.astype(object)):
+        assert read_tables(edges, nodes).dataset.graph.adjacency.tocoo().row.tolist() == [0, 2]
+    as_category = nodes.assign(id=pd.Categorical(nodes["id"]))
+    assert read_tables(texts, as_category).dataset.node_ids.dtype == np.int64
+
+
+def test_columns_are_found_by_name():
+    nodes = pd.DataFrame({"x": [1, 2], "Node_ID": [5, 6]})
+    for names in (("Source", "TARGET"), ("src", "dst"), ("from", "to")):
+        edges = pd.DataFrame({"w": [9], names[1]: [5], names[0]: [6]})
+        tables = read_tables(edges, nodes)
+        assert tables.id_column == "Node_ID"
+        assert tables.dataset.graph.n_edges == 1
+    first = read_tables(
+        pd.DataFrame({"p": [5], "q": [6]}), nodes.rename(columns={"Node_ID": "n"}), id="n"
+    )
+    assert first.id_column == "n"
+    chosen = read_tables(
+        pd.DataFrame({"p": [0], "q": [5], "r": [6]}), nodes, source="q", target="r"
+    )
+    assert chosen.dataset.graph.n_edges == 1
+
+
+def test_without_label_everything_is_unknown():
+    dataset = read_tables(pd.DataFrame({"a": [10], "b": [20]}), nodes_frame()).dataset
+    assert dataset.labels.tolist() == [-1, -1, -1]
+    assert dataset.class_names == ()
+
+
+def test_encoder_and_kinds_are_passed_on():
+    edges = pd.DataFrame({"a": [10], "b": [20]})
+    first = read_tables(edges, nodes_frame(c=[1, 2, 2]), kinds={"c": "categorical"}, name="toy")
+    assert first.kinds["c"] == "categorical"
+    assert first.dataset.name == "toy"
+    later = nodes_frame(c=[2, 2, 7]).assign(id=[20, 10, 30])
+    second = read_tables(edges, later, encoder=first.encoder, kinds=first.kinds)
+    assert second.dataset.features.toarray()[:, 1:].tolist() == [[0, 1], [0, 1], [0, 0]]
+
+
+def test_inputs_stay_unchanged():
+    edges, nodes = pd.DataFrame({"a": [10], "b": [20]}, index=[7]), nodes_frame()
+    kept = edges.copy(), nodes.copy()
+    read_tables(edges, nodes)
+    pd.testing.assert_frame_equal(edges, kept[0])
+    pd.testing.assert_frame_equal(nodes, kept[1])
+
+
+def test_edge_pairs():
+    edges = pd.DataFrame({"a": ["c", "a"], "b": ["b", "c"], "w": [2, 3]}, index=[4, 4])
+    ids = np.array(["a", "b", "c"])
+    pairs, weights = edge_pairs(edges, ids, source="a", target="b", weight="w")
+    assert pairs.tolist() == [[2, 1], [0, 2]]
+    assert pairs.dtype == np.int64
+    assert weights.tolist() == [2, 3]
+    assert edge_pairs(edges, ids, source="a", target="b")[1] is None
+
+
+def test_unknown_ids_are_named_with_their_rows(tmp_path):
+    path = tmp_path / "links.csv"
+    path.write_text("a,b\n10,20\n77,10\n" + "".join(f"20,{i}\n" for i in range(90, 97)) + "77,20\n")
+    message = (
+        r"but 8 of links\.csv are not: '77' in row 2, '90' in row 3, '91' in row 4, '92' in row 5, "
+        r"'93' in row 6, …\. Add them to the node table"
+    )
+    with pytest.raises(TableError, match=message):
+        read_tables(path, nodes_frame())
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "options", "message"),
+    [
+        ({"a": [10], "b": [99]}, {}, {}, "1 of the given DataFrame is not: 99 in row 1"),
+        ({"a": [10, None], "b": [20, 20]}, {}, {}, r"an id in column 'a'.*1 without one \(row 2\)"),
+        ({"a": ["10", " "], "b": ["20", "20"]}, {}, {}, "an id in column 'a'"),
+        ({"a": [10]}, {}, {}, "two columns of node ids.*has only a"),
+        ({"a": [10], "b": [20]}, {"id": [10, 20, 10]}, {}, "Node ids must differ.*10 in row 3"),
+        ({"a": [10], "b": [20]}, {"id": ["a", None, "b"]}, {}, "an id in column 'id'"),
+        (
+            {"a": [10], "b": [20]},
+            {},
+            {"label": "X1"},
+            "a column 'X1' .*are id, x. Did you mean 'x'",
+        ),
+        ({"a": [10], "b": [20]}, {}, {"id": "zebra"}, r"'zebra' in .*are id, x\.$"),
+        ({"a": [10], "bee": [20]}, {}, {"target": "be"}, "Did you mean 'bee'"),
+        ({"a": [10], "b": [20]}, {}, {"weight": "w"}, "a column 'w'"),
+        ({"a": [10], "b": [20]}, {}, {"target": "a"}, "two columns, got 'a' for both"),
+        ({"a": [10], "b": [20], "w": ["x"]}, {}, {"weight": "w"}, "must be numbers.*'x' in row 1"),
+        ({"a": [10], "b": [20]}, {}, {"kinds": {"id": "text"}}, "not among the feature columns"),
+        ({"a": [10], "b": [20]}, {}, {"label": "x"}, "at least one column to learn from"),
+        ({"a": [], "b": []}, {}, {}, "at least one row"),
+    ],
+)
+def test_wrong_tables(edges, nodes, options, message):
+    with pytest.raises(TableError, match=message):
+        read_tables(pd.DataFrame(edges), nodes_frame(**nodes), **options)
+
+
+def test_other_refusals():
+    edges = pd.DataFrame({"a": [10], "b": [20], "w": [-1.0]})
+    with pytest.raises(GraphError, match="not negative"):
+        read_tables(edges, nodes_frame(), weight="w")
+    with pytest.raises(TableError, match="pyarrow Table, got list"):
+        read_table([1, 2])
+    with pytest.raises(TableError, match="several named 'a'"):
+        read_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "message"),
+    [
+        ("t.csv", b"", FileFormatError, "t.csv is empty"),
+        ("t.csv", b"a,b\n", TableError, "at least one row, but t.csv has none"),
+        ("t.csv", b"a,b\n1,2\n3,4,5\n", FileFormatError, "as many cells"),
+        ("t.csv", b"a,b\n1,2,3\n3,4,5\n", FileFormatError, "as many cells"),
+        ("t.csv", "a,b\nMüller,2\n".encode("latin-1"), FileFormatError, "UTF-8"),
+        ("t.csv", "a,b\n1,2\n".encode("utf-16"), FileFormatError, "UTF-8"),
+        ("t.csv", bytes(range(256)) * 20, FileFormatError, "UTF-8"),
+        ("t.csv.gz", b"not compressed", FileFormatError, "cannot be read as .gz"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:30], FileFormatError, "is whole"),
+        ("t.parquet", b"", FileFormatError, "cannot be read as .parquet"),
+        ("t.parquet", b"PAR1" + bytes(50) + b"PAR1", FileFormatError, "cannot be read as"),
+        ("t.xlsx", b"", FileFormatError, r"must be one of \.csv, .*got t\.xlsx"),
+        ("t", b"", FileFormatError, "must be one of"),
+    ],
+)
+def test_broken_files(tmp_path, name, content, error, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(error, match=message):
+        read_table(tmp_path / name)
+
+
+def test_unreadable_paths(tmp_path, monkeypatch):
+    with pytest.raises(UnreadableFileError, match=r"gone\.csv does not exist"):
+        read_table(tmp_path / "gone.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(UnreadableFileError, match="is a directory"):
+        read_table(str(tmp_path / "folder.csv"))
+    (tmp_path / "t.csv").write_text("a\n1\n")
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(pd, "read_csv", refuse)
+    with pytest.raises(UnreadableFileError, match="cannot be read: Permission denied"):
+        read_table(tmp_path / "t.csv")
+    assert issubclass(UnreadableFileError, ProptrainError)
+
+
+def test_importing_the_modules_does_not_import_pandas():
+    code = (
+        "import sys, proptrain.data.tables, proptrain.data.columns, proptrain.data.convert, "
+        "proptrain.data.labels, proptrain.data.knn\n"
+        "sys.exit(any(m in sys.modules for m in ('pandas', 'torch', 'sklearn', 'pynndescent')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

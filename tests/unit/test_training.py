@@ -1,0 +1,573 @@
+"""Step 2, part by part: products, predictor, weightings, loss, stopping, the loop, the arrows."""
+
+from __future__ import annotations
+
+import ast
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import proptrain
+import reference
+from proptrain.errors import InvalidInputError
+from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
+from proptrain.train.loss import soft_label_loss
+from proptrain.train.predictor import Predictor
+from proptrain.train.products import FeatureMatrix, tall_product
+from proptrain.train.stopping import EarlyStopping, StoppingNodes
+from proptrain.train.weighting import Adaptive, Constant, dynamic, gamma_of, static
+from strategies import stopping_curves
+
+N, F, C = 30, 12, 3
+
+
+def features_of(seed=0, n=N, f=F):
+    random = np.random.RandomState(seed)
+    return (random.rand(n, f) * (random.rand(n, f) < 0.4)).astype(np.float32)
+
+
+def problem(seed=0, read_out=None, n=N):
+    """Features, soft labels and stopping nodes of a small problem; some rows have no soft label."""
+    random = np.random.RandomState(seed)
+    soft, stop_soft = random.rand(2, n, C).astype(np.float32)
+    soft[::5] = 0
+    nodes = np.arange(0, n, 3)
+    codes = random.randint(0, C, len(nodes))
+    return features_of(seed, n), soft, StoppingNodes(nodes, codes, stop_soft, read_out)
+
+
+def predictor(seed=0, **changes):
+    return Predictor(F, C, **changes, generator=torch.Generator().manual_seed(seed))
+
+
+def arrays(model):
+    return {name: value.numpy().copy() for name, value in model.state_dict().items()}
+
+
+def same_weights(one, other):
+    assert one.keys() == other.keys()
+    return all(np.array_equal(one[name], other[name]) for name in one)
+
+
+# --- products ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array, sp.csc_array])
+def test_features_multiply_and_differentiate_as_in_dense_autograd(make):
+    features = features_of()
+    upstream = torch.randn(N, 5, generator=torch.Generator().manual_seed(1))
+    weight = torch.randn(F, 5, generator=torch.Generator().manual_seed(2), requires_grad=True)
+    product = FeatureMatrix(make(features)) @ weight
+    (product * upstream).sum().backward()
+    got, weight.grad = weight.grad.clone(), None
+    wanted = torch.from_numpy(features) @ weight
+    (wanted * upstream).sum().backward()
+    torch.testing.assert_close(product, wanted, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(got, weight.grad, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_read_only_features_will_do(make):
+    features = make(features_of())
+    for array in (features,) if make is np.array else (features.data, features.indices):
+        array.flags.writeable = False
+    identity = FeatureMatrix(features) @ torch.eye(F)
+    np.testing.assert_array_equal(identity.numpy(), features_of())
+
+
+def test_tall_product_differentiates_both_sides():
+    hidden = torch.randn(N, 5, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    weight = torch.randn(5, C, generator=torch.Generator().manual_seed(2), requires_grad=True)
+    (tall_product(hidden, weight) ** 2).sum().backward()
+    got = hidden.grad.clone(), weight.grad.clone()
+    hidden.grad = weight.grad = None
+    ((hidden @ weight) ** 2).sum().backward()
+    torch.testing.assert_close(got[0], hidden.grad, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(got[1], weight.grad, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.9])
+def test_dropped_features_are_zero_or_scaled_up(make, rate):
+    features = features_of(n=300) + np.float32(0.5) * (features_of(n=300) > 0)
+    matrix = FeatureMatrix(make(features))
+    dropped = (matrix.dropped(rate, torch.Generator().manual_seed(0)) @ torch.eye(F)).numpy()
+    kept = dropped != 0
+    np.testing.assert_allclose(dropped[kept], features[kept] / (1 - rate), rtol=1e-6)
+    stored = np.count_nonzero(features)
+    assert abs(kept.sum() / stored - (1 - rate)) < 4 * math.sqrt(rate * (1 - rate) / stored)
+    np.testing.assert_array_equal((matrix @ torch.eye(F)).numpy(), features)  # not in place
+
+
+# --- predictor --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_forward_is_the_papers_network(make):
+    model = predictor(3)
+    weights = arrays(model)
+    wanted = reference.network(features_of(), *(weights[k] for k in PARTS))
+    got = model(FeatureMatrix(make(features_of()))).detach()
+    np.testing.assert_allclose(got.exp().numpy(), wanted, rtol=1e-5)
+    np.testing.assert_allclose(got.numpy(), np.log(wanted), rtol=1e-4)
+    np.testing.assert_allclose(
+        predict_probabilities(weights, make(features_of())), wanted, rtol=1e-5
+    )
+
+
+PARTS = ("weight1", "bias1", "weight2", "bias2")
+
+
+def test_without_bias_there_is_none():
+    model = predictor(3, bias=False)
+    weights = arrays(model)
+    assert set(weights) == {"weight1", "weight2"}
+    wanted = reference.network(
+        features_of(), weights["weight1"], np.zeros(64), weights["weight2"], np.zeros(C)
+    )
+    np.testing.assert_allclose(predict_probabilities(weights, features_of()), wanted, rtol=1e-5)
+
+
+def dense_log_f(features, weight1, bias1, weight2, bias2):
+    hidden = torch.relu(torch.from_numpy(features) @ weight1 + bias1)
+    return torch.log_softmax(hidden @ weight2 + bias2, dim=1)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_gradients_are_those_of_dense_autograd(make):
+    model, (_, soft, _) = predictor(4), problem()
+    soft_label_loss(model(FeatureMatrix(make(features_of()))), torch.tensor(soft)).backward()
+    plain = [getattr(model, name).detach().clone().requires_grad_() for name in PARTS]
+    soft_label_loss(dense_log_f(features_of(), *plain), torch.tensor(soft)).backward()
+    for name, parameter in zip(PARTS, plain, strict=True):
+        got = getattr(model, name).grad
+        torch.testing.assert_close(got, parameter.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_initial_weights_fill_their_bounds_and_no_more():
+    weights = arrays(Predictor(900, 400, n_hidden=250, generator=torch.Generator().manual_seed(0)))
+    # Kaiming uniform, mode fan_out, a = sqrt 5 on an (in, out) matrix: 1/sqrt(in)
+    bounds = {"weight1": 900, "bias1": 250, "weight2": 250, "bias2": 400}
+    for name, size in bounds.items():
+        largest = np.abs(weights[name]).max() * math.sqrt(size)
+        assert 0.95 < largest <= 1, name
+        assert abs(weights[name].mean()) * math.sqrt(size) < 0.15, name
+
+
+def test_initial_weights_have_the_bound_of_torchs_own_initialisation():
+    weight = torch.empty(50, 20)
+    gain = torch.nn.init.calculate_gain("leaky_relu", math.sqrt(5))
+    # mode fan_out of a matrix that torch reads as (out, in)
+    _, fan_out = torch.nn.init._calculate_fan_in_and_fan_out(weight)
+    bound = gain * math.sqrt(3 / fan_out)
+    model = Predictor(50, 2, n_hidden=20, generator=torch.Generator().manual_seed(0))
+    largest = model.weight1.detach().abs().max().item()
+    assert 0.98 * bound < largest <= bound
+
+
+def test_the_seed_alone_decides_the_initial_weights():
+    torch.manual_seed(1)
+    first = arrays(predictor(5))
+    torch.manual_seed(2)
+    assert same_weights(first, arrays(predictor(5)))
+    assert not same_weights(first, arrays(predictor(6)))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_the_seed_alone_decides_a_training_run_and_global_randomness_is_untouched(dropout):
+    features, soft, stop = problem()
+    setting = TrainSettings(max_epochs=6, dropout=dropout)
+    torch.manual_seed(3)
+    np.random.seed(3)
+    states = torch.get_rng_state(), np.random.get_state()
+    one = train_predictor(sp.csr_array(features), soft, stop, settings=setting, seed=8)
+    assert torch.equal(states[0], torch.get_rng_state())
+    np.testing.assert_array_equal(states[1][1], np.random.get_state()[1])
+    assert states[1][2:] == np.random.get_state()[2:]
+    torch.manual_seed(4)
+    np.random.seed(4)
+    two = train_predictor(sp.csr_array(features), soft, stop, settings=setting, seed=8)
+    other = train_predictor(sp.csr_array(features), soft, stop, settings=setting, seed=9)
+    assert one.history == two.history
+    assert same_weights(one.weights, two.weights)
+    assert one.history.train_loss != other.history.train_loss
+
+
+@pytest.mark.parametrize("rate", [0.25, 0.5])
+def test_hidden_units_are_dropped_whole_and_scaled_up(rate):
+    size, value = 400, 0.75
+    model = Predictor(
+        1, size, n_hidden=size, dropout=rate, generator=torch.Generator().manual_seed(0)
+    )
+    with torch.no_grad():  # hidden = value everywhere, whatever happens to the features
+        model.weight1.zero_()
+        model.bias1.fill_(value)
+        model.weight2.copy_(torch.eye(size))
+        model.bias2.zero_()
+    log_f = model.train()(FeatureMatrix(np.ones((5, 1), np.float32))).detach()
+    scores = log_f - log_f.min(dim=1, keepdim=True).values  # dropped units score 0
+    kept = scores > value / 2
+    torch.testing.assert_close(
+        scores[kept], torch.full_like(scores[kept], value / (1 - rate)), rtol=1e-5, atol=1e-5
+    )
+    torch.testing.assert_close(scores[~kept], torch.zeros_like(scores[~kept]), rtol=0, atol=1e-5)
+    assert abs(kept.float().mean().item() - (1 - rate)) < 0.05
+    assert len({tuple(row.tolist()) for row in kept}) == 5  # a new draw for each node
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_dropout_is_for_training_only(make):
+    matrix = FeatureMatrix(make(features_of()))
+    plain, dropping = predictor(1), predictor(1, dropout=0.5)
+    wanted = plain(matrix)
+    assert not torch.equal(dropping.train()(matrix), wanted)
+    assert not torch.equal(dropping(matrix), dropping(matrix))
+    torch.testing.assert_close(dropping.eval()(matrix), wanted, rtol=0, atol=0)
+    torch.testing.assert_close(plain.train()(matrix), wanted, rtol=0, atol=0)
+
+
+# --- weighting and loss -----------------------------------------------------------------------
+
+
+def test_weightings_are_powers_of_the_confidence():
+    f = torch.tensor([[0.25, 0.75], [1.0, 0.0]])
+    for epoch in (0, 1, 500):
+        torch.testing.assert_close(static(f, epoch), torch.ones(2, 2))
+        torch.testing.assert_close(dynamic(f, epoch), f)
+        torch.testing.assert_close(Constant(0.5)(f, epoch), f.sqrt())
+        gamma = math.log(1 + epoch / 100)
+        torch.testing.assert_close(Adaptive()(f, epoch), f**gamma)
+    torch.testing.assert_close(Adaptive(epsilon=10)(f, 20), f ** math.log(3))
+
+
+def test_gamma_is_the_notes():
+    assert (gamma_of(static, 9), gamma_of(dynamic, 9), gamma_of(Constant(0.3), 9)) == (0, 1, 0.3)
+    assert gamma_of(Adaptive(), 0) == 0
+    assert gamma_of(Adaptive(), 171) < 1 < gamma_of(Adaptive(), 172)
+    assert round(gamma_of(Adaptive(), 2000), 2) == 3.04
+    assert math.isnan(gamma_of(lambda f, epoch: f, 0))
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan])
+def test_epsilon_must_be_positive(epsilon):
+    with pytest.raises(InvalidInputError, match=f"epsilon must be a positive.*got {epsilon}"):
+        Adaptive(epsilon)
+
+
+@pytest.mark.parametrize("gamma", [None, 0.0, 0.5, 1.0, 3.0])
+def test_loss_is_the_papers_matrix_form(gamma):
+    random = np.random.RandomState(0)
+    soft, f = random.rand(6, C), random.dirichlet(np.ones(C), 6)
+    weights = None if gamma is None else torch.tensor(f) ** gamma
+    got = soft_label_loss(torch.tensor(f).log(), torch.tensor(soft), weights)
+    assert math.isclose(float(got), reference.matrix_loss(soft, f, gamma or 0), rel_tol=1e-12)
+
+
+def test_weights_are_constants_to_the_gradient():
+    scores = torch.randn(4, C, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    soft = torch.rand(4, C, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    scores.requires_grad_()
+    log_f = torch.log_softmax(scores, dim=1)
+    soft_label_loss(log_f, soft, log_f.exp()).backward()  # weights not detached by the caller
+    f, weighted = log_f.exp().detach(), soft * log_f.exp().detach()
+    wanted = f * weighted.sum(dim=1, keepdim=True) - weighted
+    torch.testing.assert_close(scores.grad, wanted)
+
+
+# --- early stopping ---------------------------------------------------------------------------
+
+
+class Counter(torch.nn.Module):
+    """A model whose only weight is the epoch it was last told."""
+
+    def __init__(self):
+        super().__init__()
+        self.epoch = torch.nn.Parameter(torch.tensor(-1.0))
+
+    def become(self, epoch):
+        with torch.no_grad():
+            self.epoch.fill_(epoch)  # in place, as an optimiser does
+
+
+def run_stopping(accuracies, losses, patience):
+    stopping, model = EarlyStopping(patience), Counter()
+    for epoch, (accuracy, loss) in enumerate(zip(accuracies, losses, strict=True)):
+        model.become(epoch)
+        if stopping.is_over(epoch, accuracy, loss, model):
+            break
+    stopping.restore(model)
+    return stopping.best_epoch, epoch, int(model.epoch.item())
+
+
+@settings(max_examples=400, derandomize=True, deadline=None)
+@given(stopping_curves(), st.integers(1, 6))
+def test_early_stopping_follows_the_rule(curves, patience):
+    kept, last = reference.early_stopping(*curves, patience)
+    assert run_stopping(*curves, patience) == (kept, last, kept)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "losses", "patience", "kept", "last"),
+    [
+        ([0.5, 0.5, 0.5], [1, 1, 1], 1, 0, 2),  # equal renews; the first of equals is kept
+        ([0.5, 0.5, 0.5], [1, 3, 2], 1, 0, 2),
+        ([0.5, 0.5, 0.4], [3, 2, 1], 9, 1, 2),  # ties by lower loss, never below best accuracy
+        ([0.5, 0.4, 0.4, 0.9], [1, 2, 2, 0], 2, 0, 2),  # patience runs out before the best
+        ([0.5, 0.4, 0.3, 0.9], [1, 0.9, 0.9, 2], 1, 3, 3),  # an equal loss renews
+        ([0.5, 0.6, 0.6], [1, 5, 4], 9, 2, 2),  # the loss to beat is that of the kept weights
+    ],
+)
+def test_early_stopping_by_hand(accuracies, losses, patience, kept, last):
+    assert run_stopping(accuracies, losses, patience) == (kept, last, kept)
+
+
+def test_best_weights_are_copied_both_ways():
+    stopping, model = EarlyStopping(10), Counter()
+    model.become(7)
+    stopping.is_over(0, 0.9, 1.0, model)
+    model.become(8)
+    stopping.restore(model)
+    assert model.epoch.item() == 7
+    model.become(9)
+    stopping.restore(model)
+    assert model.epoch.item() == 7
+
+
+def test_stopping_accuracy_reads_f_or_what_read_out_makes_of_it():
+    probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], dtype=np.float32)
+    nodes, codes, soft = np.array([0, 2]), np.array([0, 1]), np.zeros((3, 2), np.float32)
+    assert StoppingNodes(nodes, codes, soft).accuracy(probabilities) == 0.5
+    upside_down = StoppingNodes(nodes, codes, soft, lambda f: f[::-1][:, ::-1])
+    assert upside_down.accuracy(probabilities) == 0.5
+    swapped = StoppingNodes(nodes, codes, soft, lambda f: f * [0.2, 1])
+    assert swapped.accuracy(probabilities) == 1.0
+
+
+# --- the loop ---------------------------------------------------------------------------------
+
+
+def plain_training(features, soft, stop, gammas, setting, initial):
+    """The loop again, dense and with torch alone: the losses and f after each step."""
+    weights = [torch.tensor(initial[name], requires_grad=True) for name in PARTS]
+    optimiser = torch.optim.Adam(weights, lr=setting.learning_rate)
+    scale = setting.loss_weight / soft.shape[1]
+    losses, stop_losses, predictions = [], [], []
+    for gamma in gammas:
+        log_f = dense_log_f(features, *weights)
+        target = torch.tensor(soft) * log_f.detach().exp() ** gamma
+        loss = -scale * (target * log_f).sum()
+        loss = loss + setting.weight_decay * (weights[0] ** 2).sum() / 2
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        log_f = dense_log_f(features, *weights).detach()
+        losses.append(loss.item())
+        stop_losses.append(float(-scale * (torch.tensor(stop.soft_labels) * log_f).sum()))
+        predictions.append(log_f.exp().numpy())
+    return losses, stop_losses, predictions
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+@pytest.mark.parametrize("weighting", [static, dynamic, Adaptive(epsilon=5)], ids=repr)
+def test_training_equals_a_plain_loop_and_keeps_its_best_epoch(make, weighting):
+    features, soft, stop = problem(1)
+    setting = TrainSettings(
+        n_hidden=16, learning_rate=0.05, loss_weight=0.7, weight_decay=0.02, max_epochs=15
+    )
+    start = Predictor(F, C, n_hidden=16, generator=torch.Generator().manual_seed(3))
+    gammas = [weighting.gamma(epoch) for epoch in range(15)]
+    losses, stop_losses, predictions = plain_training(
+        features, soft, stop, gammas, setting, arrays(start)
+    )
+    trained = train_predictor(
+        make(features), soft, stop, weighting=weighting, settings=setting, seed=3
+    )
+    history = trained.history
+    np.testing.assert_allclose(history.train_loss, losses, rtol=1e-4)
+    np.testing.assert_allclose(history.stop_loss, stop_losses, rtol=1e-4)
+    assert list(history.gamma) == gammas
+    accuracies = [stop.accuracy(f) for f in predictions]
+    np.testing.assert_allclose(history.stop_accuracy, accuracies)
+    reached = soft.sum(axis=1) > 0
+    agreement = [(f.argmax(1) == soft.argmax(1))[reached].mean() for f in predictions]
+    np.testing.assert_allclose(history.train_accuracy, agreement, rtol=1e-6)
+    kept, last = reference.early_stopping(accuracies, stop_losses, 100)
+    assert (trained.best_epoch, len(history.train_loss)) == (kept, last + 1)
+    np.testing.assert_allclose(
+        predict_probabilities(trained.weights, features), predictions[kept], rtol=2e-3, atol=1e-4
+    )
+
+
+def test_training_stops_when_patience_runs_out_and_restores_the_best_epoch():
+    features, soft, stop = problem(2)
+    seen = []
+
+    def watch(f):
+        seen.append(f.copy())
+        return f
+
+    watched = StoppingNodes(stop.nodes, stop.codes, stop.soft_labels, watch)
+    setting = TrainSettings(max_epochs=300, patience=4, loss_weight=1.0)
+    trained = train_predictor(features, soft, watched, settings=setting)
+    history = trained.history
+    kept, last = reference.early_stopping(history.stop_accuracy, history.stop_loss, 4)
+    assert last < 299
+    assert kept < last
+    assert trained.best_epoch == kept
+    assert {len(numbers) for numbers in vars(history).values()} == {last + 1} == {len(seen)}
+    np.testing.assert_array_equal(predict_probabilities(trained.weights, features), seen[kept])
+    assert not np.array_equal(seen[last], seen[kept])
+
+
+def test_one_forward_for_each_epoch_without_dropout(monkeypatch):
+    features, soft, stop = problem()
+    calls = []
+    forward = Predictor.forward
+    monkeypatch.setattr(Predictor, "forward", lambda *given: calls.append(1) or forward(*given))
+    train_predictor(features, soft, stop, settings=TrainSettings(max_epochs=5))
+    assert len(calls) == 6
+
+
+def test_history_has_one_number_for_each_epoch():
+    features, soft, stop = problem()
+    setting = TrainSettings(max_epochs=7)
+    history = train_predictor(features, soft, stop, settings=setting).history
+    assert {name: len(numbers) for name, numbers in vars(history).items()} == {
+        "train_loss": 7,
+        "stop_loss": 7,
+        "train_accuracy": 7,
+        "stop_accuracy": 7,
+        "gamma": 7,
+    }
+    assert history.gamma == tuple(math.log1p(epoch / 100) for epoch in range(7))  # PTA by default
+
+
+def test_a_weighting_of_ones_own_works_and_has_no_gamma():
+    def confident_only(confidence, epoch):
+        return (confidence > 0.4).float()
+
+    features, soft, stop = problem()
+    setting = TrainSettings(max_epochs=4)
+    own = train_predictor(features, soft, stop, weighting=confident_only, settings=setting)
+    plain = train_predictor(features, soft, stop, weighting=static, settings=setting)
+    assert len(own.history.gamma) == 4
+    assert all(math.isnan(gamma) for gamma in own.history.gamma)
+    assert own.history.train_loss[0] < plain.history.train_loss[0]
+    f = predict_probabilities(arrays(predictor(0)), features)
+    wanted = -(soft * (f > 0.4) * np.log(f)).sum() * 0.05 / C
+    wanted += 0.005 * (arrays(predictor(0))["weight1"] ** 2).sum() / 2
+    assert math.isclose(own.history.train_loss[0], wanted, rel_tol=1e-5)
+
+
+def test_a_weighting_is_given_f_without_a_gradient_and_epochs_from_0():
+    epochs = []
+
+    def watch(confidence, epoch):
+        assert not confidence.requires_grad
+        torch.testing.assert_close(confidence.sum(dim=1), torch.ones(N))
+        epochs.append(epoch)
+        return torch.ones_like(confidence)
+
+    features, soft, stop = problem()
+    train_predictor(features, soft, stop, weighting=watch, settings=TrainSettings(max_epochs=3))
+    assert epochs == [0, 1, 2]
+
+
+def test_initial_weights_replace_the_drawn_ones_and_are_not_trained_in_place():
+    features, soft, stop = problem()
+    start = arrays(predictor(77))
+    for array in start.values():
+        array.flags.writeable = False
+    before = {name: array.copy() for name, array in start.items()}
+    setting = TrainSettings(max_epochs=3)
+    given_start = train_predictor(
+        features, soft, stop, settings=setting, seed=1, initial_weights=start
+    )
+    drawn = train_predictor(features, soft, stop, settings=setting, seed=77)
+    assert given_start.history == drawn.history
+    assert same_weights(given_start.weights, drawn.weights)
+    assert same_weights(start, before)
+
+
+def test_inputs_of_training_are_unchanged_and_may_be_read_only():
+    features, soft, stop = problem()
+    read_only = [features, soft, stop.nodes, stop.codes, stop.soft_labels]
+    copies = [array.copy() for array in read_only]
+    for array in read_only:
+        array.flags.writeable = False
+    setting = TrainSettings(max_epochs=3, dropout=0.5)
+    for make in (np.asarray, sp.csr_array):
+        train_predictor(make(features), soft, stop, settings=setting)
+    for array, copy in zip(read_only, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_rows_that_do_not_match_are_refused():
+    features, soft, stop = problem()
+    with pytest.raises(InvalidInputError, match="same number of rows, got 29 and 30"):
+        train_predictor(features[1:], soft, stop)
+
+
+def test_the_default_settings_are_the_papers():
+    assert TrainSettings() == TrainSettings(
+        n_hidden=64,
+        dropout=0.0,
+        bias=True,
+        learning_rate=0.1,
+        loss_weight=0.05,
+        weight_decay=0.005,
+        max_epochs=2000,
+        patience=100,
+    )
+
+
+# --- the arrows -------------------------------------------------------------------------------
+
+SOURCE = Path(proptrain.__file__).parent
+
+
+def imported_by(path):
+    """Every module that a file names in an import, at any depth; relative ones made absolute."""
+    package = ["proptrain", *path.relative_to(SOURCE).parent.parts]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def from_package(name):
+    """Where a name that is imported from the top of the package really lives."""
+    parts = name.split(".")
+    if parts[0] == "proptrain" and len(parts) == 2 and parts[1] in proptrain._HOME:
+        return f"proptrain.{proptrain._HOME[parts[1]]}"
+    return name
+
+
+@pytest.mark.parametrize(
+    ("folder", "forbidden"),
+    [
+        ("train", ["propagate", "data.graph", "ensemble", "models", "estimator"]),
+        ("data", ["propagate", "train", "ensemble", "models", "estimator"]),
+        ("propagate", ["train", "ensemble", "models", "estimator"]),
+    ],
+)
+def test_imports_point_one_way(folder, forbidden):
+    files = sorted((SOURCE / folder).rglob("*.py"))
+    assert len(files) > 1
+    names = {(path.name, from_package(name)) for path in files for name in imported_by(path)}
+    assert any(name.startswith("proptrain.") for _, name in names)
+    for path, name in names:
+        for part in forbidden:
+            home = f"proptrain.{part}"
+            assert name != home, f"{folder}/{path} imports {name}"
+            assert not name.startswith(f"{home}."), f"{folder}/{path} imports {name}"
