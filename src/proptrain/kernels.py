@@ -1,9 +1,9 @@
 """The few loops that run hot on a CPU, compiled once by Numba.
 
-Each output element is summed by one thread, in the order in which the entries are stored, with
-fused multiply-add. So the bits do not depend on the number of threads or on the make of the CPU,
-which library products cannot promise: in Adam's first step a gradient of 1e-8 turns their
-rounding into a visible part of the weight (see docs/deviations.md).
+Each output element is summed in the order in which the entries are stored, with fused
+multiply-add. So the bits do not depend on the make of the CPU, which library products cannot
+promise: in Adam's first step a gradient of 1e-8 turns their rounding into a visible part of the
+weight (see docs/deviations.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    options: dict[str, Any] = {"parallel": True, "fastmath": {"contract"}, "nogil": True}
+    options: dict[str, Any] = {"fastmath": {"contract"}, "nogil": True}
     try:
         return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # no folder where compiled code can be kept: compile in each process
@@ -61,7 +61,7 @@ def _sparse_product(
     product: NDArray[Any],
 ) -> None:
     n_columns = dense.shape[1]
-    for row in numba.prange(indptr.shape[0] - 1):
+    for row in range(indptr.shape[0] - 1):
         for column in range(n_columns):
             product[row, column] = 0
         for entry in range(indptr[row], indptr[row + 1]):
@@ -72,10 +72,7 @@ def _sparse_product(
 
 @_compiled
 def _transposed_product(left: NDArray[Any], right: NDArray[Any], product: NDArray[Any]) -> None:
-    n_left, n_right = left.shape[1], right.shape[1]
-    block = 16  # columns of left for one thread: whole cache lines
-    for start in numba.prange((n_left + block - 1) // block):
-        for row in range(left.shape[0]):
-            for i in range(start * block, min(n_left, (start + 1) * block)):
-                for j in range(n_right):
-                    product[i, j] += left[row, i] * right[row, j]
+    for row in range(left.shape[0]):
+        for i in range(left.shape[1]):
+            for j in range(right.shape[1]):
+                product[i, j] += left[row, i] * right[row, j]

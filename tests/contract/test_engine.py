@@ -30,7 +30,7 @@ class EngineCase:
 
     name: str
     make: Callable[[Graph, str], Any]
-    max_examples: int = 20
+    max_examples: int = 12
 
     def on(self, adjacency, kind):
         return self.make(Graph(sp.csr_array(np.asarray(adjacency))), kind)
@@ -102,6 +102,28 @@ def test_equals_the_oracle_and_keeps_the_type(case, kind, name, dtype, tolerance
         got = case.on(adjacency, kind).propagate(signal, SCHEMES[name][0])
         assert got.dtype == dtype
         close(got, oracle(adjacency, kind, name) @ signal, tolerance)
+
+
+AWKWARD = {
+    "one node": np.zeros((1, 1)),
+    "no edges": np.zeros((4, 4)),
+    "a node apart": np.array([[0, 3, 0], [3, 0, 0], [0, 0, 0]]),
+    "two components": np.kron(np.eye(2), [[0, 0.5, 1], [0.5, 0, 0], [1, 0, 0]]),
+}
+
+
+@engines
+@kinds
+@schemes
+@pytest.mark.parametrize("graph", AWKWARD)
+def test_awkward_graphs_are_no_exception(case, kind, name, graph):
+    adjacency = AWKWARD[graph]
+    n = len(adjacency)
+    engine, scheme = case.on(adjacency, kind), SCHEMES[name][0]
+    close(engine.propagate(np.eye(n), scheme), oracle(adjacency, kind, name))
+    held = engine.propagate(np.eye(n), scheme, fixed=np.arange(n))
+    np.testing.assert_array_equal(held, np.eye(n))
+    assert engine.propagate(np.ones((n, 0)), scheme).tolist() == [[]] * n
 
 
 @engines

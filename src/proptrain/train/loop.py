@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -79,39 +81,37 @@ def train_predictor(
     """
     settings = settings or TrainSettings()
     weighting = weighting or Adaptive()
+    # Without dropout the forward that judges one step is the forward of the next. With it, a step
+    # has a forward of its own, in which only the nodes with a soft label count.
+    shared = settings.dropout == 0
+    _check_rows(features, soft_labels, stop.soft_labels)
+    rows = slice(None) if shared else np.flatnonzero(soft_labels.sum(axis=1))
     matrix = FeatureMatrix(features)
-    targets = _Targets(soft_labels, settings.loss_weight)
+    practice = matrix if shared else FeatureMatrix(features[rows])
+    targets = _Targets(soft_labels[rows], settings.loss_weight)
     stop_targets = _Targets(stop.soft_labels, settings.loss_weight)
     model = _new_model(matrix, targets, settings, seed, initial_weights)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     stopping, epochs = EarlyStopping(settings.patience), []
 
-    log_f = model(matrix)
-    for epoch in range(settings.max_epochs):
-        loss = targets.loss(log_f, weighting(log_f.detach().exp(), epoch))
-        loss = loss + settings.weight_decay / 2 * (model.weight1**2).sum()
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+    with _one_thread_if(matrix.is_sparse):
+        log_f = model(matrix)
+        for epoch in range(settings.max_epochs):
+            step_log_f = log_f if shared else model.train()(practice)
+            loss = targets.loss(step_log_f, weighting(step_log_f.detach().exp(), epoch))
+            loss = loss + settings.weight_decay / 2 * (model.weight1**2).sum()
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
 
-        log_f = model.eval()(matrix)  # without dropout also the forward of the next step
-        f = log_f.detach().exp()
-        stop_loss = float(stop_targets.loss(log_f.detach()))
-        stop_accuracy = stop.accuracy(f.numpy())
-        epochs.append(
-            (
-                loss.item(),
-                stop_loss,
-                targets.agreement(f),
-                stop_accuracy,
-                gamma_of(weighting, epoch),
-            )
-        )
-        if stopping.is_over(epoch, stop_accuracy, stop_loss, model):
-            break
-        model.train()
-        if settings.dropout > 0:
-            log_f = model(matrix)
+            with torch.set_grad_enabled(shared):
+                log_f = model.eval()(matrix)
+            f = log_f.detach().exp()
+            stop_loss, stop_accuracy = stop_targets.loss(log_f).item(), stop.accuracy(f.numpy())
+            agreement, gamma = targets.agreement(f[rows]), gamma_of(weighting, epoch)
+            epochs.append((loss.item(), stop_loss, agreement, stop_accuracy, gamma))
+            if stopping.is_over(epoch, stop_accuracy, stop_loss, model):
+                break
     stopping.restore(model)
     weights = {name: value.numpy().copy() for name, value in model.state_dict().items()}
     return Trained(weights, stopping.best_epoch, History(*zip(*epochs, strict=True)))
@@ -132,6 +132,21 @@ def predict_probabilities(
         return np.asarray(model.eval()(FeatureMatrix(features)).exp().numpy())
 
 
+@contextmanager
+def _one_thread_if(sparse: bool) -> Iterator[None]:
+    """Let torch compute in one thread: beside a sparse first layer its share is too small.
+
+    Threads that wait for each other at every small step cost more than they bring, and on
+    a machine that others use as well they can cost many times more.
+    """
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1 if sparse else n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
 class _Targets:
     """Soft labels as tensors, with the loss and the agreement they are measured by."""
 
@@ -150,6 +165,15 @@ class _Targets:
         return float((f.argmax(dim=1)[self._reached] == self._likeliest).float().mean())
 
 
+def _check_rows(features: Any, *soft_labels: NDArray[np.float32]) -> None:
+    for matrix in soft_labels:
+        if features.shape[0] != len(matrix):
+            raise InvalidInputError(
+                f"Features and soft labels must have the same number of rows, got "
+                f"{features.shape[0]:,} and {len(matrix):,}."
+            )
+
+
 def _new_model(
     features: FeatureMatrix,
     targets: _Targets,
@@ -157,15 +181,9 @@ def _new_model(
     seed: int,
     initial_weights: Weights | None,
 ) -> Predictor:
-    n_nodes, n_classes = targets.soft_labels.shape
-    if features.shape[0] != n_nodes:
-        raise InvalidInputError(
-            f"Features and soft labels must have the same number of rows, got "
-            f"{features.shape[0]:,} and {n_nodes:,}."
-        )
     model = Predictor(
         features.shape[1],
-        n_classes,
+        targets.soft_labels.shape[1],
         n_hidden=settings.n_hidden,
         dropout=settings.dropout,
         bias=settings.bias,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,12 @@ class FeatureMatrix:
     def __init__(self, features: NDArray[np.float32] | sp.csr_array) -> None:
         self.shape: tuple[int, int] = features.shape
         self.is_sparse = bool(sp.issparse(features))
-        if self.is_sparse:
-            self._matrix = sp.csr_array(features, dtype=np.float32)
-            self._transposed = sp.csr_array(self._matrix.T)
-        else:
+        if not self.is_sparse:
             # torch has no read-only tensors and warns about read-only arrays; nobody writes here.
             self._dense = torch.tensor(np.asarray(features, dtype=np.float32))
+            return
+        self._matrix = sp.csr_array(features, dtype=np.float32)
+        self._transposed, self._order = _transpose(self._matrix)
 
     def __matmul__(self, weight: torch.Tensor) -> torch.Tensor:
         """Return features @ weight, shape (n, h)."""
@@ -40,13 +41,27 @@ class FeatureMatrix:
 
     def dropped(self, rate: float, generator: torch.Generator) -> FeatureMatrix:
         """Return the features with a share of the stored entries zeroed and the rest scaled up."""
+        result = copy.copy(self)
         if self.is_sparse:
             kept = torch.rand(self._matrix.nnz, generator=generator).numpy() >= rate
             data = np.where(kept, self._matrix.data / np.float32(1 - rate), np.float32(0))
-            parts = (data, self._matrix.indices, self._matrix.indptr)
-            return FeatureMatrix(sp.csr_array(parts, shape=self._matrix.shape))
-        kept_entries = torch.rand(self._dense.shape, generator=generator) >= rate
-        return FeatureMatrix((self._dense * kept_entries / (1 - rate)).numpy())
+            result._matrix = _with_data(self._matrix, data)
+            result._transposed = _with_data(self._transposed, data[self._order])
+        else:
+            kept_entries = torch.rand(self._dense.shape, generator=generator) >= rate
+            result._dense = self._dense * kept_entries / (1 - rate)
+        return result
+
+
+def _transpose(matrix: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.intp]]:
+    """Return the transpose, and where each of its stored entries stands in the matrix."""
+    places = _with_data(matrix, np.arange(matrix.nnz))
+    order = sp.csr_array(places.T).data
+    return _with_data(sp.csr_array(matrix.T), matrix.data[order]), order
+
+
+def _with_data(matrix: sp.csr_array, data: NDArray[np.generic]) -> sp.csr_array:
+    return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 class _SparseProduct(torch.autograd.Function):
