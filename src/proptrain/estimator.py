@@ -81,6 +81,9 @@ class _GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         return check_features(checked)
 
+    def _scheme(self) -> Scheme:
+        return PPR(self.alpha, self.steps) if self.scheme is None else self.scheme
+
     def _finish(self, problem: Problem, distributions: NDArray[np.float64]) -> Self:
         self.classes_ = problem.classes
         self.graph_ = problem.graph
@@ -288,9 +291,6 @@ class PTAClassifier(_GraphClassifier):
             None if self.fast else lambda f: ensemble(f, engine, scheme),
         )
 
-    def _scheme(self) -> Scheme:
-        return PPR(self.alpha, self.steps) if self.scheme is None else self.scheme
-
     def _weighting(self) -> Weighting:
         if callable(self.weighting):
             return self.weighting
@@ -299,7 +299,7 @@ class PTAClassifier(_GraphClassifier):
             "static": static,
             "dynamic": dynamic,
         }
-        if self.weighting not in known:
+        if not isinstance(self.weighting, str) or self.weighting not in known:
             raise InvalidInputError(
                 f"weighting must be one of {', '.join(known)}, or a function (confidence, epoch) "
                 f"-> weights; got {self.weighting!r}."
@@ -388,16 +388,15 @@ class LabelPropagationClassifier(_GraphClassifier):
         n_unreached = int((~self.reached_).sum())
         if n_unreached:
             warnings.warn(
-                f"No label reaches {n_unreached:,} of {len(scores):,} nodes within {self.steps} "
-                f"steps; they get the {self.unreached} probabilities. See reached_.",
+                f"No label reaches {n_unreached:,} of {len(scores):,} nodes within "
+                f"{len(self._scheme().mixing)} steps; they get the {self.unreached} probabilities. See reached_.",
                 UserWarning,
                 stacklevel=2,
             )
         return self._finish(problem, to_distributions(scores, self.fallback_))
 
     def _spread(self, graph: Any, codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
-        scheme = PPR(self.alpha, self.steps) if self.scheme is None else self.scheme
-        engine = LocalEngine(graph, self.normalisation)
+        engine, scheme = LocalEngine(graph, self.normalisation), self._scheme()
         return propagate_labels(codes, self.training_, n_classes, engine, scheme, clamp=self.clamp)
 
     def _fallback(self, problem: Problem) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ def whole_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that takes its name only if all went well."""
     path = Path(path)
     check_output(path, overwrite=overwrite)
+    path = path.resolve()  # a link stays, its target is replaced
     with _unwritable_is_ours(path):
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
@@ -34,7 +35,8 @@ def whole_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
 def whole_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside ``path`` that takes its name only if all went well."""
     path = Path(path)
-    check_output(path, overwrite=overwrite)
+    check_output(path, overwrite=overwrite, folder=True)
+    path = path.resolve()  # a link stays, its target is replaced
     with _unwritable_is_ours(path):
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
@@ -42,19 +44,37 @@ def whole_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
         temporary.chmod(0o755)
         for written in temporary.iterdir():
             _flush(written)
-        if path.exists():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        temporary.rename(path)
+        _put_in_place(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_output(path: Path, *, overwrite: bool) -> None:
+def _put_in_place(folder: Path, path: Path) -> None:
+    """Give a folder its final name; what had the name before goes only once that has worked."""
+    if not path.exists():
+        folder.rename(path)
+        return
+    before = folder.with_name(f"{folder.name}.before")
+    path.rename(before)
+    try:
+        folder.rename(path)
+    except OSError:
+        before.rename(path)
+        raise
+    shutil.rmtree(before)
+
+
+def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:
     """Raise early, before long work, if ``path`` could not be written at its end."""
     if path.exists() and not overwrite:
         raise OutputExistsError(
             f"{path} exists already and is left alone. Choose another output, remove it, or ask "
             "for overwriting."
+        )
+    if path.exists() and path.is_dir() != folder:
+        wanted, found = ("folder", "file") if folder else ("file", "folder")
+        raise UnwritableOutputError(
+            f"The output must be a {wanted}, but {path} is a {found} already. Choose another name."
         )
     if not path.parent.is_dir():
         raise UnwritableOutputError(

@@ -26,13 +26,20 @@ from numpy.typing import NDArray
 
 import proptrain
 from proptrain.data.graph import Graph
-from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    OutputExistsError,
+    ProptrainError,
+    UnreadableFileError,
+)
 from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
-from proptrain.files import whole_folder
+from proptrain.files import check_output, whole_folder
 from proptrain.propagate import schemes
 from proptrain.train.loop import History
 
 FORMAT = 1
+_FILES = {"model.json", "arrays.safetensors", "nodes.json", "encoder.skops"}
 _CLASSES = {kind.__name__: kind for kind in (PTAClassifier, LabelPropagationClassifier)}
 _SCHEMES: dict[str, Any] = {
     kind.__name__: kind
@@ -66,6 +73,7 @@ def save_model(
     overwrite: bool = False,
 ) -> None:
     """Write a fitted classifier to a folder, whole or not at all."""
+    check_model_output(folder, overwrite=overwrite)
     description = {
         "format": FORMAT,
         "proptrain": proptrain.__version__,
@@ -92,35 +100,52 @@ def save_model(
         _write_json(temporary / "model.json", description)
 
 
+def check_model_output(folder: str | Path, *, overwrite: bool) -> None:
+    """Raise early, before long work, if no model could be written to this folder."""
+    folder = Path(folder)
+    check_output(folder, overwrite=overwrite, folder=True)
+    others = sorted({p.name for p in folder.iterdir()} - _FILES) if folder.is_dir() else []
+    if others:
+        raise OutputExistsError(
+            f"Only a model may be overwritten, but {folder} holds other files ({others[0]}"
+            f"{', …' if len(others) > 1 else ''}) and is left alone. Choose another output."
+        )
+
+
 def load_model(folder: str | Path) -> SavedModel:
     """Read a model that `save_model` wrote, or say what is wrong with it."""
     folder = Path(folder)
     description = _read_description(folder)
-    for name, expected in description["files"].items():
-        _check_file(folder, name, expected)
     try:
-        estimator = _CLASSES[description["class"]](
-            **_parameters_from_json(description["parameters"])
+        for name, expected in description["files"].items():
+            _check_file(folder, name, expected)
+        return SavedModel(
+            _read_estimator(folder, description),
+            node_ids=_read_node_ids(folder, description),
+            encoder=_read_encoder(folder, description),
+            table=description["table"],
         )
-        _set_arrays(estimator, _read_arrays(folder / "arrays.safetensors"))
-        for name, number in description["numbers"].items():
-            setattr(estimator, name, number)
-        estimator.classes_ = _array_from_json(description["classes"])
-        if description["feature_names"]:
-            estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
-        likeliest = estimator.label_distributions_.argmax(axis=1)
-        estimator.transduction_ = estimator.classes_[likeliest]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except ProptrainError:
+        raise
+    except Exception as error:  # the files are whole, but of something else's making
         raise FileFormatError(
             f"{folder} is no complete proptrain model ({type(error).__name__}: {error}). "
             "Fit and save it again."
         ) from error
-    return SavedModel(
-        estimator,
-        node_ids=_read_node_ids(folder, description),
-        encoder=_read_encoder(folder, description),
-        table=description["table"],
-    )
+
+
+def _read_estimator(folder: Path, description: dict[str, Any]) -> Any:
+    kind = _CLASSES[description["class"]]
+    estimator = kind(**_parameters_from_json(description["parameters"]))
+    _set_arrays(estimator, _read_arrays(folder / "arrays.safetensors"))
+    for name, number in description["numbers"].items():
+        setattr(estimator, name, number)
+    estimator.classes_ = _array_from_json(description["classes"])
+    if description["feature_names"]:
+        estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+    likeliest = estimator.label_distributions_.argmax(axis=1)
+    estimator.transduction_ = estimator.classes_[likeliest]
+    return estimator
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -221,10 +246,15 @@ def _parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for name, value in parameters.items():
         if name == "scheme" and value is not None:
+            if type(value) not in _SCHEMES.values():
+                raise InvalidInputError(
+                    f"Only proptrain's own schemes can be saved ({', '.join(_SCHEMES)}), got "
+                    f"{type(value).__name__}."
+                )
             written[name] = {"name": type(value).__name__, **asdict(value)}
         elif name == "weighting" and not isinstance(value, str):
             written[name] = repr(value)  # prediction has no use for it; only refitting would
-        elif name == "random_state" and not isinstance(value, int | None):
+        elif name == "random_state" and not isinstance(value, int | np.integer | None):
             written[name] = None
         elif isinstance(value, np.generic):
             written[name] = value.item()

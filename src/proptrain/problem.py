@@ -78,9 +78,7 @@ def pose_problem(
 
 
 def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    values = y if hasattr(y, "ndim") else np.asarray(y)
-    if getattr(values, "ndim", 1) != 1:
-        values = column_or_1d(values, warn=True)
+    values = _one_column(y)
     codes, names = encode_labels(values, unlabelled=unlabelled)
     array = np.asarray(values)
     _check_finite(array)
@@ -90,16 +88,41 @@ def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray
             f"At least two classes must have a labelled node, but none of the {len(codes):,} nodes "
             "has a label: all are -1, None, NaN or empty."
         )
-    check_classification_targets(array[known].tolist() if array.dtype == object else array[known])
+    _check_discrete(array[known].tolist() if array.dtype == object else array[known])
     if len(names) < 2:
         raise LabelError(
             f"At least two classes must have a labelled node, but there is one class only: "
             f"{names[0]!r}. (The value {unlabelled!r} marks unlabelled nodes; if it is a class of "
             "yours, choose another marker with the parameter `unlabelled`.)"
         )
-    keeps_type = array.dtype.kind in "biufU" and not isinstance(names[0], str | bool)
+    is_array = isinstance(values, np.ndarray)
+    keeps_type = is_array and array.dtype.kind in "biufU" and not isinstance(names[0], str | bool)
     classes = np.unique(array[known]) if keeps_type else np.array(names)
     return codes, classes
+
+
+def _one_column(y: Any) -> Any:
+    try:
+        values = y if hasattr(y, "ndim") else np.asarray(y)
+    except ValueError as error:
+        raise LabelError(
+            "A label must be one value for each node (text, a number or a boolean), got lists of "
+            "different lengths."
+        ) from error
+    if values.ndim != 1:
+        return column_or_1d(values, warn=True)
+    # Of a list with text and NaN, NumPy would make the text "nan".
+    return np.array(y, dtype=object) if values is not y and values.dtype.kind == "U" else values
+
+
+def _check_discrete(known: Any) -> None:
+    try:
+        check_classification_targets(known)
+    except ValueError as error:
+        raise LabelError(
+            f"{error} Labels must be text, booleans or whole numbers; group a measured number "
+            "into classes first."
+        ) from error
 
 
 def _check_finite(values: NDArray[Any]) -> None:

@@ -219,3 +219,19 @@ def test_of_equal_components_the_first_is_kept():
 def test_a_connected_data_set_stays_as_it_is():
     data = dataset(graph=graph_of([(0, 1), (1, 2), (2, 3)], 4))
     assert largest_component(data) is data
+
+
+@pytest.mark.parametrize("labels", [[[0], [1]], [0.7, 1.0], ["a", "b"], [np.nan, 0]])
+def test_labels_that_are_no_codes_are_refused(labels):
+    with pytest.raises(LabelError, match="must be whole class codes"):
+        Dataset(Graph(sp.csr_array((2, 2))), np.eye(2), np.array(labels))
+
+
+def test_repeated_node_ids_are_refused():
+    with pytest.raises(InvalidInputError, match="node_ids must differ"):
+        Dataset(Graph(sp.csr_array((2, 2))), np.eye(2), np.array([0, 1]), node_ids=["a", "a"])
+
+
+def test_complex_features_are_refused():
+    with pytest.raises(InvalidInputError, match="must be real numbers, got dtype complex128"):
+        Dataset(Graph(sp.csr_array((2, 2))), np.eye(2) * 1j, np.array([0, 1]))

@@ -183,9 +183,9 @@ def test_class_names_that_would_change_are_not_written(tmp_path, changes):
 
 
 def test_node_ids_that_would_change_are_not_written(tmp_path):
-    for ids in (["a", "a", "b", "c", "d"], np.arange(5).astype("M8[D]")):
-        with pytest.raises(InvalidInputError, match="node_ids must be all numbers or all text"):
-            write_npz(small_dataset(node_ids=np.array(ids)), tmp_path / "small.npz")
+    ids = np.arange(5).astype("M8[D]")
+    with pytest.raises(InvalidInputError, match="node_ids must be all numbers or all text"):
+        write_npz(small_dataset(node_ids=ids), tmp_path / "small.npz")
 
 
 def test_older_spelling_is_read(tmp_path):

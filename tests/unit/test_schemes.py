@@ -125,6 +125,11 @@ def test_t_must_be_positive(t):
         Heat(t=t)
 
 
+def test_t_beyond_reason_is_refused():
+    with pytest.raises(InvalidInputError, match="t must be at most 1000, got 1e"):
+        Heat(t=1e200)
+
+
 @pytest.mark.parametrize("tol", [0, 1, -1e-6, 2.0, math.nan])
 def test_tol_must_lie_between_0_and_1(tol):
     with pytest.raises(InvalidInputError, match=f"tol must lie between 0 and 1, got {tol}"):

@@ -56,7 +56,10 @@ def protocol(labels, seed, n_known, per_class, n_stop):
 def test_the_authors_split_of_cora_ml_is_met_exactly():
     from proptrain.data.catalog import load_dataset
 
-    recorded = np.load(Path(DATA, "..", "reference", "authors_cora_ml.npz"), allow_pickle=False)
+    path = Path(DATA, "..", "reference", "authors_cora_ml.npz")
+    if not path.exists():
+        pytest.skip("the authors' numbers do not lie beside the data folder, in ../reference")
+    recorded = np.load(path, allow_pickle=False)
     split = split_nodes(load_dataset("cora_ml", DATA).labels, 2144199730)
     for name in ("train", "stop", "test"):
         np.testing.assert_array_equal(getattr(split, name), recorded[name], err_msg=name)

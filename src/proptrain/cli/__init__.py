@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import typer
 
 from proptrain.cli import data, demo, evaluate, fit, predict
-from proptrain.cli.console import fail
+from proptrain.cli.console import fail, say
 from proptrain.errors import ProptrainError
 
 app = typer.Typer(
@@ -35,10 +36,17 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command line; errors on purpose become one line and exit code 1."""
-    try:
-        app()
-    except ProptrainError as error:
-        fail(error, as_json="--json" in sys.argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            app()
+        except ProptrainError as error:
+            fail(error, as_json="--json" in sys.argv)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as a note, without the line of code it came from."""
+    say(f"warning: {message}")
 
 
 if __name__ == "__main__":

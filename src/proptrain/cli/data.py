@@ -24,7 +24,10 @@ NamesArgument = Annotated[
 
 @app.command("list")
 def list_sets(data_dir: DataDirOption = None, json: JsonOption = False) -> None:
-    """List the data sets that can be used by name, and where their files are."""
+    """List the data sets that can be used by name, and where their files are.
+
+    Example: proptrain data list --data-dir data/
+    """
     from proptrain.data.catalog import CATALOG, find_file
 
     found = {name: find_file(name, data_dir) for name in CATALOG}
@@ -46,7 +49,10 @@ def list_sets(data_dir: DataDirOption = None, json: JsonOption = False) -> None:
 def check(
     names: NamesArgument = None, data_dir: DataDirOption = None, json: JsonOption = False
 ) -> None:
-    """Check the files' hashes, load the sets, and compare their sizes with what they must be."""
+    """Check the files' hashes, load the sets, and say how large they are.
+
+    Example: proptrain data check cora_ml citeseer --data-dir data/
+    """
     from proptrain.data.catalog import CATALOG, load_dataset
 
     sizes = {}
@@ -63,7 +69,10 @@ def check(
 def fetch(
     names: NamesArgument = None, data_dir: DataDirOption = None, json: JsonOption = False
 ) -> None:
-    """Download the paper's data sets, with an exact check of what arrives."""
+    """Download the paper's data sets, with an exact check of what arrives.
+
+    Example: proptrain data fetch cora_ml --data-dir data/
+    """
     from proptrain.data.catalog import CATALOG, cache_folder, fetch
 
     folder = data_dir or cache_folder()

@@ -22,12 +22,16 @@ def demo(
     """Compare LP, MLP and PTA on Cora with 20 labels per class, and write a page about it.
 
     Cora (2,708 papers, 5,278 citations, 7 topics) is in the package: nothing is downloaded.
+
+    Example: proptrain demo --runs 10 --out cora.html
     """
     from proptrain.data.catalog import load_dataset
     from proptrain.experiments.methods import find_methods
     from proptrain.experiments.protocol import Protocol, run_all
+    from proptrain.files import check_output
     from proptrain.report.page import write_report
 
+    check_output(out, overwrite=True)
     dataset = load_dataset("cora")
     methods, protocol = find_methods(DEMO_METHODS), Protocol()
     done, last = [], None

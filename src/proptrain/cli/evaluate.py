@@ -85,7 +85,7 @@ def evaluate(
     """
     from proptrain.experiments.methods import find_methods
     from proptrain.experiments.protocol import run_all
-    from proptrain.files import check_output
+    from proptrain.files import check_output, whole_file
 
     methods = find_methods(method or ["PTA"])
     if out is not None:
@@ -103,16 +103,14 @@ def evaluate(
         )
         dataset, protocol = _own(tables.dataset, per_class, alpha, validation)
     done = []
-    lines = None if out is None else out.open("w", encoding="utf-8")
     with progress(f"{dataset.name}", runs * len(methods), quiet=json) as step:
         for run, _ in run_all(dataset, methods, protocol, runs):
             done.append(run)
             step()
-            if lines is not None:
-                lines.write(json_module.dumps(run.to_json()) + "\n")
-                lines.flush()
-    if lines is not None:
-        lines.close()
+    if out is not None:
+        with whole_file(out, overwrite=overwrite) as temporary:
+            lines = [json_module.dumps(run.to_json()) + "\n" for run in done]
+            temporary.write_text("".join(lines), encoding="utf-8")
     _show(dataset.name, [m.name for m in methods], done, runs, as_json=json)
 
 

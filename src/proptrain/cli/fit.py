@@ -55,10 +55,9 @@ def fit(
     Example: proptrain fit --edges edges.csv --nodes nodes.csv --label topic --out model/
     """
     from proptrain.experiments.methods import find_methods
-    from proptrain.files import check_output
-    from proptrain.persistence import save_model
+    from proptrain.persistence import check_model_output, save_model
 
-    check_output(out, overwrite=overwrite)
+    check_model_output(out, overwrite=overwrite)
     (chosen,) = find_methods([method])
     tables = read_own_tables(
         edges,
@@ -73,7 +72,8 @@ def fit(
         quiet=json,
     )
     dataset = tables.dataset
-    classifier = chosen.make(alpha, seed)
+    # The tables' own marker was read already; -1 may be a class by now.
+    classifier = chosen.make(alpha, seed).set_params(unlabelled=None)
     start = time.perf_counter()
     with notes.status("training") if not json else notes:
         classifier.fit(

@@ -106,7 +106,7 @@ def _new_nodes(
         pairs, weights = read_edges(edges, all_ids, **columns)
         block = _edge_block(pairs, weights, len(old_ids), len(new_ids))
         probabilities = classifier.predict_proba(features, edges=block)
-        reached = block[:, : len(old_ids)] @ classifier.reached_ > 0
+        reached = _reached(block.tocsr(), classifier.reached_)
     given = np.zeros(len(new_ids), dtype=bool)
     return _table(classifier, new_ids, probabilities.argmax(axis=1), given, reached, probabilities)
 
@@ -127,7 +127,10 @@ def _check_new(old_ids: Any, new_ids: Any) -> None:
 
 
 def _edge_block(pairs: Any, weights: Any, n_old: int, n_new: int) -> Any:
-    """Return the new nodes' edges as a sparse matrix (n_new, n_old + n_new)."""
+    """Return the new nodes' edges as a sparse matrix (n_new, n_old + n_new).
+
+    In coordinates, where an edge that is listed twice is not summed up: a graph merges the two.
+    """
     import scipy.sparse as sp
 
     newest, other = pairs.max(axis=1), pairs.min(axis=1)
@@ -138,7 +141,17 @@ def _edge_block(pairs: Any, weights: Any, n_old: int, n_new: int) -> Any:
             "Leave those out; to change the old graph, fit again."
         )
     values = np.ones(len(pairs), dtype=np.float32) if weights is None else weights
-    return sp.csr_array((values, (newest - n_old, other)), shape=(n_new, n_old + n_new))
+    return sp.coo_array((values, (newest - n_old, other)), shape=(n_new, n_old + n_new))
+
+
+def _reached(block: Any, old_reached: Any) -> Any:
+    """Tell which new nodes are joined to a reached old node, if only by way of other new ones."""
+    from scipy.sparse.csgraph import connected_components
+
+    n_old = len(old_reached)
+    joined = block[:, :n_old] @ old_reached > 0
+    _, component = connected_components(block[:, n_old:], directed=False)
+    return np.isin(component, component[joined])
 
 
 def _table(

@@ -34,7 +34,7 @@ class Dataset:
     name: str = "unnamed"
 
     def __post_init__(self) -> None:
-        labels = np.array(self.labels, dtype=np.int64)
+        labels = _checked_codes(self.labels)
         n_classes = int(labels.max(initial=UNLABELLED)) + 1
         names = tuple(range(n_classes)) if self.class_names is None else tuple(self.class_names)
         node_ids = np.arange(self.graph.n_nodes) if self.node_ids is None else self.node_ids
@@ -64,6 +64,8 @@ class Dataset:
                     f"{name} must have one row for each of the graph's {self.graph.n_nodes:,} "
                     f"nodes, got {size:,}."
                 )
+        if len(np.unique(self.node_ids)) != self.graph.n_nodes:
+            raise InvalidInputError("node_ids must differ from one another; some occur twice.")
 
     def _check_codes(self, n_classes: int) -> None:
         assert self.class_names is not None
@@ -92,6 +94,16 @@ class Dataset:
         )
 
 
+def _checked_codes(labels: Any) -> NDArray[np.int64]:
+    codes = np.asarray(labels)
+    if codes.ndim != 1 or codes.dtype.kind not in "iu":
+        raise LabelError(
+            "Labels must be whole class codes, shape (n,), with -1 for unknown; got shape "
+            f"{codes.shape} and dtype {codes.dtype}. encode_labels makes them from any labels."
+        )
+    return codes.astype(np.int64)
+
+
 def check_features(features: Any) -> Features:
     """Return a read-only float32 copy of the features, dense or CSR, or say what is wrong."""
     if getattr(features, "ndim", None) != 2:
@@ -99,12 +111,15 @@ def check_features(features: Any) -> Features:
             "Features must be a matrix with one row for each node (NumPy array or SciPy sparse), "
             f"got {type(features).__name__} of shape {np.shape(features)}."
         )
-    if sp.issparse(features):
-        matrix = sp.csr_array(features, dtype=np.float32, copy=True)
-        matrix.sum_duplicates()
-        _check_finite(matrix.data)
-        return freeze(matrix)
-    dense = np.array(features, dtype=np.float32, order="C")
+    if features.dtype.kind not in "biuf":
+        raise InvalidInputError(f"Features must be real numbers, got dtype {features.dtype}.")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below
+        if sp.issparse(features):
+            matrix = sp.csr_array(features, dtype=np.float32, copy=True)
+            matrix.sum_duplicates()
+            _check_finite(matrix.data)
+            return freeze(matrix)
+        dense = np.array(features, dtype=np.float32, order="C")
     _check_finite(dense)
     dense.flags.writeable = False
     return dense
@@ -132,7 +147,7 @@ def normalise_rows(features: Features) -> Features:
 def largest_component(dataset: Dataset) -> Dataset:
     """Keep the nodes of the largest connected component, in their order."""
     n_components, component = sp.csgraph.connected_components(dataset.graph.adjacency)
-    if n_components == 1:
+    if n_components <= 1:
         return dataset
     kept = np.flatnonzero(component == np.bincount(component).argmax())
     assert dataset.node_ids is not None

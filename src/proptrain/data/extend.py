@@ -47,7 +47,7 @@ def count_new_nodes(edges: Any, n_old: int) -> int:
     """Return how many new nodes a set of edges speaks of, for models that need no features."""
     if sp.issparse(edges):
         return int(edges.shape[0])
-    return max(0, int(np.max(edges, initial=n_old - 1)) + 1 - n_old)
+    return max(0, int(_whole_pairs(edges).max(initial=n_old - 1)) + 1 - n_old)
 
 
 def _checked_block(edges: Any, n_old: int, n_new: int) -> Any:
@@ -61,14 +61,9 @@ def _checked_block(edges: Any, n_old: int, n_new: int) -> Any:
 
 
 def _checked_pairs(edges: Any, n_old: int, n_all: int) -> Any:
-    pairs = np.asarray(edges)
+    pairs = _whole_pairs(edges)
     if pairs.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise GraphError(
-            "Edges of new nodes must be pairs of whole node numbers, shape (k, 2), or a sparse "
-            f"matrix with one row for each new node; got shape {pairs.shape}, dtype {pairs.dtype}."
-        )
+        return pairs
     if pairs.min() < 0 or pairs.max() >= n_all:
         raise GraphError(
             f"Node numbers must lie between 0 and {n_all - 1}: the fitted nodes come first, the "
@@ -80,5 +75,20 @@ def _checked_pairs(edges: Any, n_old: int, n_all: int) -> Any:
         raise GraphError(
             f"Each edge must touch a new node, but ({first}, {second}) joins two fitted nodes. "
             f"New nodes are numbered from {n_old} on."
+        )
+    return pairs
+
+
+def _whole_pairs(edges: Any) -> Any:
+    try:
+        pairs = np.asarray(edges)
+    except ValueError:  # rows of different lengths
+        pairs = np.array(None)
+    if pairs.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise GraphError(
+            "Edges of new nodes must be pairs of whole node numbers, shape (k, 2), or a sparse "
+            f"matrix with one row for each new node; got shape {pairs.shape}, dtype {pairs.dtype}."
         )
     return pairs

@@ -115,7 +115,8 @@ def _clean(matrix: Any) -> tuple[sp.csr_array, EdgeCounts]:
 def _checked_weights(entries: sp.coo_array) -> NDArray[np.float32]:
     if entries.data.dtype.kind not in "biuf":
         raise GraphError(f"Edge weights must be real numbers, got dtype {entries.data.dtype}.")
-    weights: NDArray[np.float32] = entries.data.astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below
+        weights: NDArray[np.float32] = entries.data.astype(np.float32)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         first = int(np.flatnonzero(bad)[0])

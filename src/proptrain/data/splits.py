@@ -68,6 +68,11 @@ def split_nodes(
     """
     labels = np.asarray(labels)
     labelled = np.flatnonzero(labels >= 0)
+    if per_class < 1 or n_stop < 0:
+        raise LabelError(
+            f"There must be at least one training node for each class and no negative number of "
+            f"stopping nodes; got {per_class} and {n_stop}."
+        )
     if not 0 < n_known <= len(labelled):
         raise LabelError(
             f"The number of known nodes must be between 1 and the {len(labelled):,} labelled "
@@ -94,11 +99,11 @@ def _draw_training_nodes(
     drawn: list[NDArray[np.int64]] = []
     for code in np.unique(labels[labels >= 0]):
         members = known[labels[known] == code]
-        if len(members) < per_class or len(members) < 2:
+        if len(members) < max(per_class, 2):
             raise LabelError(
                 f"Class {code} has {len(members)} known nodes, too few for {per_class} training "
-                "nodes and one to measure on. Ask for fewer training nodes per class, or merge "
-                "or leave out that class."
+                "nodes (a class needs two in any case). Ask for fewer training nodes per class, "
+                "or merge or leave out that class."
             )
         drawn.append(random.choice(members, per_class, replace=False))
     return np.concatenate(drawn)
@@ -113,7 +118,7 @@ def hold_out(
     training.
     """
     drawn = [
-        random.choice(members, int(fraction * len(members)), replace=False)
+        random.choice(members, min(int(fraction * len(members)), len(members) - 1), replace=False)
         for members in (np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0]))
     ]
     return np.sort(np.concatenate([*drawn, np.empty(0, dtype=np.int64)])).astype(np.int64)

@@ -41,7 +41,7 @@ class LocalEngine:
 
     def __init__(self, graph: Graph, normalisation: Normalisation = "symmetric") -> None:
         self.n_nodes = graph.n_nodes
-        self._operator = normalise(graph, normalisation)
+        self._operators = {np.dtype(np.float64): normalise(graph, normalisation)}
 
     def propagate(
         self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None
@@ -60,10 +60,10 @@ class LocalEngine:
         return state
 
     def _operator_in(self, dtype: np.dtype[Any]) -> sp.csr_array:
-        # Training asks in float32 every time, so the operator is kept in what was last asked for.
-        if self._operator.dtype != dtype:
-            self._operator = self._operator.astype(dtype)
-        return self._operator
+        # Training asks in float32 every time, so that is kept too, rounded from float64 once.
+        if dtype not in self._operators:
+            self._operators[dtype] = self._operators[np.dtype(np.float64)].astype(dtype)
+        return self._operators[dtype]
 
 
 def check_signal(signal: NDArray[Any], n_nodes: int) -> NDArray[Any]:

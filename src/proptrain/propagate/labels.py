@@ -21,7 +21,8 @@ def one_hot(labels: NDArray[Any], known: NDArray[Any], n_classes: int) -> NDArra
            [0., 0.]], dtype=float32)
     """
     labels = np.asarray(labels)
-    known = np.flatnonzero(known) if np.asarray(known).dtype == bool else np.asarray(known)
+    known = np.asarray(known)
+    known = np.flatnonzero(known) if known.dtype == bool else known.astype(np.intp)
     codes = labels[known]
     if len(codes) and not (codes.min() >= 0 and codes.max() < n_classes):
         raise LabelError(

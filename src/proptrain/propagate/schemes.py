@@ -103,6 +103,8 @@ class Heat:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.t) and self.t > 0):
             raise InvalidInputError(f"t must be a positive number, got {self.t}.")
+        if self.t > 1000:  # t steps and more would be needed to follow it
+            raise InvalidInputError(f"t must be at most 1000, got {self.t}.")
         _check_steps(self.steps)
 
     @property
@@ -142,7 +144,7 @@ class Exact:
         """The numbers c_1 … c_K."""
         if self.alpha == 1:
             return (0.0,)
-        return (1 - self.alpha,) * math.ceil(math.log(self.tol / 2) / math.log(1 - self.alpha))
+        return (1 - self.alpha,) * math.ceil(math.log(self.tol / 2) / math.log1p(-self.alpha))
 
 
 def coefficients(scheme: Scheme) -> NDArray[np.float64]:
@@ -165,5 +167,5 @@ def _check_alpha(alpha: float) -> None:
 
 
 def _check_steps(steps: int) -> None:
-    if steps < 0 or int(steps) != steps:
+    if not (isinstance(steps, int | np.integer) and steps >= 0):
         raise InvalidInputError(f"steps must be a whole number, 0 or more, got {steps}.")

@@ -95,19 +95,20 @@ def train_predictor(
     stopping, epochs = EarlyStopping(settings.patience), []
 
     with _one_thread_if(matrix.is_sparse):
-        log_f = model(matrix)
+        scores = model(matrix)
         for epoch in range(settings.max_epochs):
-            step_log_f = log_f if shared else model.train()(practice)
-            loss = targets.loss(step_log_f, weighting(step_log_f.detach().exp(), epoch))
+            scores = scores if shared else model.train()(practice)
+            confidence = torch.softmax(scores.detach(), dim=1)
+            loss = targets.loss(scores, weighting(confidence, epoch))
             loss = loss + settings.weight_decay / 2 * (model.weight1**2).sum()
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
 
             with torch.set_grad_enabled(shared):
-                log_f = model.eval()(matrix)
-            f = log_f.detach().exp()
-            stop_loss, stop_accuracy = stop_targets.loss(log_f).item(), stop.accuracy(f.numpy())
+                scores = model.eval()(matrix)
+            f = torch.softmax(scores.detach(), dim=1)
+            stop_loss, stop_accuracy = stop_targets.loss(scores).item(), stop.accuracy(f.numpy())
             agreement, gamma = targets.agreement(f[rows]), gamma_of(weighting, epoch)
             epochs.append((loss.item(), stop_loss, agreement, stop_accuracy, gamma))
             if stopping.is_over(epoch, stop_accuracy, stop_loss, model):
@@ -129,7 +130,7 @@ def predict_probabilities(
     )
     model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
     with torch.no_grad():
-        return np.asarray(model.eval()(FeatureMatrix(features)).exp().numpy())
+        return np.asarray(torch.softmax(model.eval()(FeatureMatrix(features)), dim=1).numpy())
 
 
 @contextmanager
@@ -156,8 +157,9 @@ class _Targets:
         self._reached = self.soft_labels.sum(dim=1) > 0
         self._likeliest = self.soft_labels.argmax(dim=1)[self._reached]
 
-    def loss(self, log_f: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+    def loss(self, scores: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
         """Return the soft-label loss times lambda1 over the number of classes."""
+        log_f = torch.log_softmax(scores, dim=1)
         return self._scale * soft_label_loss(log_f, self.soft_labels, weights)
 
     def agreement(self, f: torch.Tensor) -> float:

@@ -11,7 +11,7 @@ from proptrain.train.products import FeatureMatrix, tall_product
 
 
 class Predictor(nn.Module):
-    """f(X) = softmax(ReLU(X W1 + b1) W2 + b2), X sparse or dense.
+    """Scores ReLU(X W1 + b1) W2 + b2, whose softmax is f(X); X sparse or dense.
 
     Shapes: W1 (f, h), b1 (h,), W2 (h, C), b2 (C,). Initial weights as the authors draw them, from
     ``generator`` alone: Kaiming uniform with mode fan_out and a = sqrt 5 on (in, out) matrices,
@@ -37,7 +37,7 @@ class Predictor(nn.Module):
         self.bias2 = _initial_bias(n_classes, generator) if bias else None
 
     def forward(self, features: FeatureMatrix) -> torch.Tensor:
-        """Return the log-probabilities log f(X), shape (n, C)."""
+        """Return the scores, shape (n, C)."""
         drops = self.training and self.dropout > 0
         if drops:
             features = features.dropped(self.dropout, self.generator)
@@ -49,9 +49,7 @@ class Predictor(nn.Module):
             kept = torch.rand(hidden.shape, generator=self.generator) >= self.dropout
             hidden = hidden * kept / (1 - self.dropout)
         scores = tall_product(hidden, self.weight2)  # (n, C)
-        if self.bias2 is not None:
-            scores = scores + self.bias2
-        return torch.log_softmax(scores, dim=1)
+        return scores if self.bias2 is None else scores + self.bias2
 
 
 def _initial_weight(n_in: int, n_out: int, generator: torch.Generator) -> nn.Parameter:

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from proptrain.errors import LabelError
+
 ReadOut = Callable[[NDArray[Any]], NDArray[Any]]
 
 
@@ -27,6 +29,10 @@ class StoppingNodes:
     codes: NDArray[np.int64]
     soft_labels: NDArray[np.float32]
     read_out: ReadOut | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.nodes):
+            raise LabelError("There must be at least one stopping node to judge training by.")
 
     def accuracy(self, probabilities: NDArray[np.float32]) -> float:
         """Return the share of stopping nodes that are told right."""
