@@ -23,7 +23,7 @@ from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import PPR, Scheme
-from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
+from proptrain.train.loop import OnEpoch, TrainSettings, predict_probabilities, train_predictor
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, dynamic, static
 
@@ -213,13 +213,21 @@ class PTAClassifier(_GraphClassifier):
         self.unlabelled = unlabelled
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, graph: Any = None, stopping: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        graph: Any = None,
+        stopping: Any = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> Self:
         """Fit to the features X (n, f), labels y (n,) and graph of all nodes.
 
         ``y`` has -1, None, NaN or "" for unlabelled nodes. ``graph`` is an adjacency matrix, an
         edge list, a NetworkX or PyTorch Geometric graph; "knn" builds one from X; None means no
         edges. ``stopping`` names the labelled nodes (indices or mask) that only decide when to
-        stop: the model never sees their labels.
+        stop: the model never sees their labels. ``on_epoch`` is called with the number and the
+        stopping accuracy of each epoch, for a progress bar.
         """
         features = self._features_of(X, reset=True)
         random = check_random_state(self.random_state)
@@ -242,6 +250,7 @@ class PTAClassifier(_GraphClassifier):
             weighting=self._weighting(),
             settings=self._settings(),
             seed=random.randint(2**31 - 1),
+            on_epoch=on_epoch,
         )
         self.weights_ = trained.weights
         self.history_ = trained.history
@@ -363,7 +372,14 @@ class LabelPropagationClassifier(_GraphClassifier):
         self.unlabelled = unlabelled
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, graph: Any = "knn", stopping: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        graph: Any = "knn",
+        stopping: Any = None,
+        on_epoch: OnEpoch | None = None,  # noqa: ARG002 - for the same face; there are no epochs
+    ) -> Self:
         """Propagate the labels y (n,) over the graph; see `PTAClassifier.fit`.
 
         ``stopping`` nodes are left out, so that both classifiers see the same labels.
@@ -389,7 +405,8 @@ class LabelPropagationClassifier(_GraphClassifier):
         if n_unreached:
             warnings.warn(
                 f"No label reaches {n_unreached:,} of {len(scores):,} nodes within "
-                f"{len(self._scheme().mixing)} steps; they get the {self.unreached} probabilities. See reached_.",
+                f"{len(self._scheme().mixing)} steps; they get the {self.unreached} "
+                "probabilities. See reached_.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
@@ -68,6 +68,26 @@ def progress(description: str, total: int, *, quiet: bool) -> Iterator[Any]:
     with bar:
         task = bar.add_task(description, total=total)
         yield lambda: bar.advance(task)
+
+
+@contextmanager
+def training_progress(max_epochs: int, *, quiet: bool) -> Iterator[Callable[[int, float], None]]:
+    """Show the epochs go by, with the accuracy on held-out labels; early stopping may end them."""
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=notes,
+        transient=True,
+        disable=quiet,
+    )
+    with bar:
+        task = bar.add_task("preparing", total=max_epochs)
+        yield lambda epoch, accuracy: bar.update(
+            task,
+            completed=epoch + 1,
+            description=f"epoch {epoch + 1}, at most {max_epochs}; {accuracy:.1%} right",
+        )
 
 
 def fail(error: Exception, *, as_json: bool) -> NoReturn:

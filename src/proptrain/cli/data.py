@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from proptrain.cli.console import JsonOption, print_json, print_table, say
+from proptrain.errors import FileFormatError
 
 app = typer.Typer(no_args_is_help=True, help="List, check and fetch the named data sets.")
 
@@ -38,7 +39,7 @@ def list_sets(data_dir: DataDirOption = None, json: JsonOption = False) -> None:
         [
             name,
             *(f"{n:,}" for n in (e.n_nodes, e.n_edges, e.n_features, e.n_classes)),
-            _place(name, found[name]),
+            "in the package" if e.shipped else _place(name, found[name]),
         ]
         for name, e in CATALOG.items()
     ]
@@ -53,11 +54,12 @@ def check(
 
     Example: proptrain data check cora_ml citeseer --data-dir data/
     """
-    from proptrain.data.catalog import CATALOG, load_dataset
+    from proptrain.data.catalog import CATALOG, find_entry, load_dataset
 
     sizes = {}
-    for name in names or [name for name in CATALOG if name != "cora"]:
+    for name in names or list(CATALOG):
         dataset = load_dataset(name, data_dir, download=False)
+        _check_sizes(dataset, find_entry(name))
         sizes[name] = {"nodes": dataset.n_nodes, "edges": dataset.graph.n_edges}
         if not json:
             say(f"{name}: right ({dataset.n_nodes:,} nodes, {dataset.graph.n_edges:,} edges)")
@@ -77,7 +79,7 @@ def fetch(
 
     folder = data_dir or cache_folder()
     paths = {}
-    for name in names or [name for name in CATALOG if name != "cora"]:
+    for name in names or [name for name, entry in CATALOG.items() if not entry.shipped]:
         paths[name] = str(fetch(name, folder, show_progress=not json))
         if not json:
             say(f"{name}: {paths[name]}")
@@ -85,7 +87,15 @@ def fetch(
         print_json(paths)
 
 
+def _check_sizes(dataset: Any, entry: Any) -> None:
+    found = (dataset.n_nodes, dataset.graph.n_edges, dataset.features.shape[1], dataset.n_classes)
+    expected = (entry.n_nodes, entry.n_edges, entry.n_features, entry.n_classes)
+    if found != expected:
+        raise FileFormatError(
+            f"{entry.name} must have {expected} nodes, edges, features and classes, got {found}. "
+            "The file is right, so this is an error in proptrain: please report it."
+        )
+
+
 def _place(name: str, path: Path | None) -> str:
-    if name == "cora":
-        return "in the package"
     return str(path) if path else f"missing: proptrain data fetch {name}"

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from proptrain.cli.console import JsonOption, OverwriteOption, notes, print_json, say
+from proptrain.cli.console import JsonOption, OverwriteOption, print_json, say, training_progress
 from proptrain.cli.source import (
     EdgesOption,
     IdOption,
@@ -75,11 +76,12 @@ def fit(
     # The tables' own marker was read already; -1 may be a class by now.
     classifier = chosen.make(alpha, seed).set_params(unlabelled=None)
     start = time.perf_counter()
-    with notes.status("training") if not json else notes:
+    with training_progress(getattr(classifier, "max_epochs", 1), quiet=json) as on_epoch:
         classifier.fit(
             dataset.features,
-            [None if code < 0 else dataset.class_names[code] for code in dataset.labels],
+            np.array([*dataset.class_names, None], dtype=object)[dataset.labels],
             graph=dataset.graph if chosen.uses_graph else None,
+            on_epoch=on_epoch,
         )
     seconds = time.perf_counter() - start
     table = {"id": tables.id_column, "label": label, "features": list(tables.feature_columns)}

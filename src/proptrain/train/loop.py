@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,6 +21,8 @@ from proptrain.train.weighting import Adaptive, Weighting, gamma_of
 
 Weights: TypeAlias = dict[str, NDArray[np.float32]]
 """weight1 (f, h), bias1 (h,), weight2 (h, C), bias2 (C,)."""
+
+OnEpoch: TypeAlias = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,13 @@ def train_predictor(
     settings: TrainSettings | None = None,
     seed: int = 0,
     initial_weights: Weights | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
 
     Shapes: features (n, f), soft_labels (n, C). ``seed`` decides the initial weights and the
-    dropout, and nothing else does; ``initial_weights`` replaces the drawn ones.
+    dropout, and nothing else does; ``initial_weights`` replaces the drawn ones. ``on_epoch`` is
+    told each epoch's number and stopping accuracy, for a progress bar.
     """
     settings = settings or TrainSettings()
     weighting = weighting or Adaptive()
@@ -111,6 +115,8 @@ def train_predictor(
             stop_loss, stop_accuracy = stop_targets.loss(scores).item(), stop.accuracy(f.numpy())
             agreement, gamma = targets.agreement(f[rows]), gamma_of(weighting, epoch)
             epochs.append((loss.item(), stop_loss, agreement, stop_accuracy, gamma))
+            if on_epoch is not None:
+                on_epoch(epoch, stop_accuracy)
             if stopping.is_over(epoch, stop_accuracy, stop_loss, model):
                 break
     stopping.restore(model)
