@@ -261,11 +261,11 @@ class PTAClassifier(_GraphClassifier):
         self.probabilities_ = predict_probabilities(trained.weights, features)
         self.features_checksum_ = _checksum(features)
         scores = ensemble(self.probabilities_, engine, scheme)
-        return self._finish(problem, to_distributions(scores, self.probabilities_))
+        return self._finish(problem, _spread_or_own(scores, self.probabilities_))
 
     def _from_features(self, features: Features) -> NDArray[np.float64]:
         probabilities = predict_probabilities(self.weights_, features)
-        return to_distributions(probabilities, probabilities)
+        return _spread_or_own(probabilities, probabilities)
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         if features is None:
@@ -274,7 +274,7 @@ class PTAClassifier(_GraphClassifier):
         engine = LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
         new = predict_probabilities(self.weights_, features)
         scores = ensemble(np.concatenate([self.probabilities_, new]), engine, self._scheme())
-        return to_distributions(scores[n_old:], new)
+        return _spread_or_own(scores[n_old:], new)
 
     def _soft_labels(
         self, problem: Problem, nodes: NDArray[np.int64], engine: LocalEngine, scheme: Scheme
@@ -445,6 +445,11 @@ class LabelPropagationClassifier(_GraphClassifier):
         codes = np.concatenate([self.given_, np.full(n_new, -1)])
         scores = self._spread(graph, codes, len(self.classes_))[n_old:]
         return to_distributions(scores, self.fallback_)
+
+
+def _spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the scores as distributions, and a node's own prediction where nothing arrives."""
+    return to_distributions(scores, to_distributions(own, own))
 
 
 def _checksum(features: Features) -> int:

@@ -119,7 +119,7 @@ def test_with_the_usual_marker_only_the_check_with_a_class_minus_one_fails(estim
 def test_without_edges_pta_is_a_network_that_tells_any_row():
     clf = pta(max_epochs=60).fit(FEATURES, Y)
     np.testing.assert_array_equal(clf.predict(FEATURES), clf.transduction_)
-    np.testing.assert_array_equal(clf.predict_proba(FEATURES), clf.label_distributions_)
+    np.testing.assert_allclose(clf.predict_proba(FEATURES), clf.label_distributions_, atol=1e-6)
     weights = {k: np.asarray(v, dtype=np.float64) for k, v in clf.weights_.items()}
     expected = reference.network(FEATURES, *(weights[k] for k in NETWORK))
     np.testing.assert_allclose(clf.label_distributions_, expected, atol=1e-5)
@@ -500,9 +500,11 @@ def test_fast_stopping_judges_the_network_and_still_ensembles():
 
 
 def test_history_has_a_number_for_each_epoch_and_the_best_was_kept():
-    clf = pta(max_epochs=500, patience=5).fit(FEATURES, Y, graph=ADJACENCY, stopping=STOP)
+    noise = np.random.RandomState(1).rand(40, 6)  # nothing to learn, so stopping accuracy falls
+    stop = np.arange(20, 40)
+    clf = pta(max_epochs=500, patience=5).fit(noise, TRUTH, stopping=stop)
     history = clf.history_
-    assert clf.n_iter_ < 500
+    assert 5 < clf.n_iter_ < 500
     assert {len(getattr(history, f)) for f in vars(history)} == {clf.n_iter_}
     assert reference.early_stopping(history.stop_accuracy, history.stop_loss, 5) == (
         clf.best_epoch_,
@@ -552,7 +554,7 @@ def test_a_block_to_the_old_nodes_alone():
     np.testing.assert_array_equal(
         clf.predict_proba(NEW, edges=as_block(40)), clf.predict_proba(NEW, edges=pairs)
     )
-    np.testing.assert_array_equal(clf.predict_proba(NEW, edges=[]), clf.predict_proba(NEW))
+    np.testing.assert_allclose(clf.predict_proba(NEW, edges=[]), clf.predict_proba(NEW), rtol=1e-5)
 
 
 def test_new_nodes_of_label_propagation():

@@ -47,7 +47,3 @@ def main() -> None:
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as a note, without the line of code it came from."""
     say(f"warning: {message}")
-
-
-if __name__ == "__main__":
-    main()

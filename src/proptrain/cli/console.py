@@ -33,7 +33,7 @@ notes = Console(stderr=True)
 
 def say(text: str) -> None:
     """Print a note for the human; text from files is never read as markup."""
-    notes.print(Text(text))
+    notes.print(Text(text), soft_wrap=True)  # so that no path is broken in two
 
 
 def print_json(content: dict[str, Any]) -> None:

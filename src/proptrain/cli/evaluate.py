@@ -35,13 +35,13 @@ NameArgument = Annotated[
 ]
 MethodsOption = Annotated[
     list[str] | None,
-    typer.Option("--method", help="PTA, PTA(F), PTS, PTD, MLP, LP; repeatable. [default: PTA]"),
+    typer.Option("--method", help="PTA, PTA(F), PTS, PTD, MLP, LP; repeatable. \\[default: PTA]"),
 ]
 RunsOption = Annotated[int, typer.Option(min=1, help="Number of runs; 20 is one for each seed.")]
 PerClassOption = Annotated[int, typer.Option(min=1, help="Training labels for each class.")]
 AlphaOption = Annotated[
     float | None,
-    typer.Option(help="Weight of the restart. [default: the paper's for the set, else 0.1]"),
+    typer.Option(help="Weight of the restart. \\[default: the paper's for the set, else 0.1]"),
 ]
 ValidationOption = Annotated[
     bool,
@@ -132,8 +132,10 @@ def _named(
 
 
 def _own(dataset: Any, per_class: int, alpha: float | None, validation: bool) -> tuple[Any, Any]:
+    from proptrain.data.labels import check_classes
     from proptrain.experiments.protocol import protocol_for
 
+    check_classes(dataset.class_names)
     protocol = protocol_for(
         dataset,
         per_class=per_class,

@@ -23,18 +23,18 @@ LabelOption = Annotated[
     typer.Option(help="Column of the node table with the label; empty cells are unlabelled."),
 ]
 IdOption = Annotated[
-    str | None, typer.Option("--id", help="Column with the node id. [default: id, or the first]")
+    str | None, typer.Option("--id", help="Column with the node id. \\[default: id, or the first]")
 ]
 SourceOption = Annotated[
     str | None,
-    typer.Option(help="Edge column with one end. [default: source, src, from, or the first]"),
+    typer.Option(help="Edge column with one end. \\[default: source, src, from or the first]"),
 ]
 TargetOption = Annotated[
     str | None,
-    typer.Option(help="Edge column with the other end. [default: target, dst, to, or the second]"),
+    typer.Option(help="Edge column with the other end. \\[default: target, dst, to or the second]"),
 ]
 WeightOption = Annotated[
-    str | None, typer.Option(help="Edge column with the weight. [default: every edge weighs 1]")
+    str | None, typer.Option(help="Edge column with the weight. \\[default: every edge weighs 1]")
 ]
 KindOption = Annotated[
     list[str] | None,
@@ -46,7 +46,7 @@ KindOption = Annotated[
 ]
 UnlabelledOption = Annotated[
     str | None,
-    typer.Option(help="Label that means unlabelled, beside the empty cell. [default: -1]"),
+    typer.Option(help="Label that means unlabelled, beside the empty cell. \\[default: -1]"),
 ]
 
 

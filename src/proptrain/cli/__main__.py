@@ -1,0 +1,5 @@
+"""python -m proptrain.cli."""
+
+from proptrain.cli import main
+
+main()

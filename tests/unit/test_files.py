@@ -1,0 +1,163 @@
+"""Outputs appear whole or not at all, and never in place of something that was not offered."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from proptrain.errors import OutputExistsError, UnwritableOutputError
+from proptrain.files import check_output, whole_file, whole_folder
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write(path, text="new", *, overwrite=False, error=None):
+    with whole_file(path, overwrite=overwrite) as temporary:
+        assert temporary.parent == Path(path).resolve().parent
+        temporary.write_text(text)
+        if error:
+            raise error
+
+
+def write_folder(path, text="new", *, overwrite=False, error=None):
+    with whole_folder(path, overwrite=overwrite) as temporary:
+        (temporary / "content").write_text(text)
+        if error:
+            raise error
+
+
+def test_a_file_appears_at_the_end_and_alone(tmp_path):
+    path = tmp_path / "a.txt"
+    with whole_file(path) as temporary:
+        temporary.write_text("whole")
+        assert not path.exists()
+    assert path.read_text() == "whole"
+    assert names(tmp_path) == ["a.txt"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_folder_appears_at_the_end_and_alone(tmp_path):
+    path = tmp_path / "a"
+    with whole_folder(path) as temporary:
+        (temporary / "content").write_text("whole")
+        assert not path.exists()
+    assert (path / "content").read_text() == "whole"
+    assert names(tmp_path) == ["a"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
+@pytest.mark.parametrize("writer", [write, write_folder])
+def test_an_error_half_way_leaves_nothing(tmp_path, writer, error):
+    with pytest.raises(type(error)):
+        writer(tmp_path / "a", error=error)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
+def test_an_error_half_way_leaves_the_old_file(tmp_path, error):
+    write(tmp_path / "a", "old")
+    with pytest.raises(type(error)):
+        write(tmp_path / "a", overwrite=True, error=error)
+    assert (tmp_path / "a").read_text() == "old"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
+def test_an_error_half_way_leaves_the_old_folder(tmp_path, error):
+    write_folder(tmp_path / "a", "old")
+    with pytest.raises(type(error)):
+        write_folder(tmp_path / "a", overwrite=True, error=error)
+    assert (tmp_path / "a" / "content").read_text() == "old"
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_folder_that_cannot_take_its_name_leaves_the_old_one(tmp_path, monkeypatch):
+    write_folder(tmp_path / "a", "old")
+    rename = Path.rename
+
+    def refuse_the_new_one(self, target):
+        if Path(target).name == "a" and (self / "content").read_text() == "new":
+            raise OSError(5, "the disk says no")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse_the_new_one)
+    with pytest.raises(OSError, match="the disk says no"):
+        write_folder(tmp_path / "a", overwrite=True)
+    assert (tmp_path / "a" / "content").read_text() == "old"
+    assert names(tmp_path) == ["a"]
+
+
+def test_what_exists_is_left_alone_unless_offered(tmp_path):
+    write(tmp_path / "a", "old")
+    write_folder(tmp_path / "b", "old")
+    with pytest.raises(OutputExistsError, match="a exists already and is left alone"):
+        write(tmp_path / "a")
+    with pytest.raises(OutputExistsError, match="b exists already and is left alone"):
+        write_folder(tmp_path / "b")
+    assert (tmp_path / "a").read_text() == (tmp_path / "b" / "content").read_text() == "old"
+    (tmp_path / "b" / "more").touch()
+    write(tmp_path / "a", overwrite=True)
+    write_folder(tmp_path / "b", overwrite=True)
+    assert (tmp_path / "a").read_text() == (tmp_path / "b" / "content").read_text() == "new"
+    assert names(tmp_path / "b") == ["content"]
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_a_file_never_takes_the_place_of_a_folder_nor_a_folder_that_of_a_file(tmp_path):
+    write(tmp_path / "file", "old")
+    write_folder(tmp_path / "folder", "old")
+    with pytest.raises(UnwritableOutputError, match=r"must be a file, but .*folder is a folder"):
+        write(tmp_path / "folder", overwrite=True)
+    with pytest.raises(UnwritableOutputError, match=r"must be a folder, but .*file is a file"):
+        write_folder(tmp_path / "file", overwrite=True)
+    assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "content").read_text() == "old"
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+    write(tmp_path / "a", "old")
+    write_folder(tmp_path / "b", "old")
+    (tmp_path / "to_a").symlink_to(tmp_path / "a")
+    (tmp_path / "to_b").symlink_to(tmp_path / "b")
+    write(tmp_path / "to_a", overwrite=True)
+    write_folder(tmp_path / "to_b", overwrite=True)
+    assert (tmp_path / "to_a").is_symlink()
+    assert (tmp_path / "to_b").is_symlink()
+    assert (tmp_path / "a").read_text() == (tmp_path / "b" / "content").read_text() == "new"
+
+
+@pytest.mark.parametrize("writer", [write, write_folder])
+def test_a_folder_that_is_not_there_or_may_not_be_written(tmp_path, writer, monkeypatch):
+    with pytest.raises(UnwritableOutputError, match="nowhere for the output a does not exist"):
+        writer(tmp_path / "nowhere" / "a")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with pytest.raises(UnwritableOutputError, match="a cannot be written: Permission denied"):
+        writer(tmp_path / "a")
+    assert names(tmp_path) == []
+
+
+def test_check_output_says_it_early_and_writes_nothing(tmp_path):
+    (tmp_path / "a").write_text("old")
+    check_output(tmp_path / "new", overwrite=False)
+    check_output(tmp_path / "new", overwrite=False, folder=True)
+    check_output(tmp_path / "a", overwrite=True)
+    check_output(tmp_path, overwrite=True, folder=True)
+    with pytest.raises(OutputExistsError, match="Choose another output, remove it, or ask"):
+        check_output(tmp_path / "a", overwrite=False)
+    with pytest.raises(UnwritableOutputError, match="must be a file"):
+        check_output(tmp_path, overwrite=True)
+    with pytest.raises(UnwritableOutputError, match="Create it first"):
+        check_output(tmp_path / "nowhere" / "a", overwrite=False)
+    assert names(tmp_path) == ["a"]
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,474 @@
+"""Models in folders: the same bits come back, nothing is pickled, every change is noticed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import skops.io
+
+import proptrain
+from proptrain import (
+    PPR,
+    Exact,
+    Heat,
+    LabelPropagationClassifier,
+    Mean,
+    Power,
+    PTAClassifier,
+    static,
+)
+from proptrain import persistence as files
+from proptrain.data.columns import encode_columns
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    OutputExistsError,
+    UnreadableFileError,
+    UnwritableOutputError,
+)
+from proptrain.persistence import load_model, save_model
+
+EDGES = [(0, 2), (0, 4), (1, 3), (1, 5), (4, 6), (5, 7)]
+X = np.random.RandomState(0).rand(8, 5) + 2 * np.eye(8, 5)
+CODES = [0, 1, -1, -1, 0, 1, -1, -1]
+NEW, NEW_EDGES = X[:2] + 0.5, [(8, 0), (9, 1)]
+
+
+def pta(**settings):
+    return PTAClassifier(**{"max_epochs": 12, "n_hidden": 4, "random_state": 3, **settings})
+
+
+def lp(**settings):
+    return LabelPropagationClassifier(**settings)
+
+
+def fitted(clf=None, names=(0, 1), features=X, graph=EDGES):
+    y = [None if code < 0 else names[code] for code in CODES]
+    return (clf or pta()).fit(features, y, graph=graph)
+
+
+def encoder_and_table():
+    table = pd.DataFrame(
+        {
+            "age": [1.5, 2.0, np.nan, 4.0, 5.0, 6.0, 7.0, 8.0],
+            "colour": ["red", "blue"] * 4,
+            "words": [f"one two three four w{i}" for i in range(8)],
+        }
+    )
+    return encode_columns(table).encoder, table
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def save_all(folder, **given):
+    """A model with every file there can be."""
+    encoder, _ = encoder_and_table()
+    settings = {"node_ids": np.array([f"n{i}" for i in range(8)]), "table": {"id": "id"}}
+    save_model(folder, fitted(names=("ham", "spam")), encoder=encoder, **settings, **given)
+
+
+def assert_same(loaded, original, new=NEW):
+    assert type(loaded) is type(original)
+    for name in ("classes_", "label_distributions_", "transduction_", "reached_", "given_"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(original, name), strict=True)
+    np.testing.assert_array_equal(loaded.stopping_, original.stopping_, strict=True)
+    np.testing.assert_array_equal(loaded.predict(), original.predict(), strict=True)
+    np.testing.assert_array_equal(
+        loaded.graph_.adjacency.toarray(), original.graph_.adjacency.toarray(), strict=True
+    )
+    assert loaded.get_params() == original.get_params()
+    for edges in [NEW_EDGES] if new is None else [None, NEW_EDGES]:
+        np.testing.assert_array_equal(
+            loaded.predict_proba(new, edges=edges), original.predict_proba(new, edges=edges)
+        )
+
+
+# --- there and back ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scheme", [None, PPR(0.3, 4), Power(3), Mean(2), Heat(1.5, 4), Exact(0.4, 0.01)], ids=str
+)
+@pytest.mark.parametrize("make", [pta, lp])
+def test_a_model_comes_back_bit_by_bit(tmp_path, make, scheme):
+    original = fitted(make(scheme=scheme, normalisation="row", clamp=False))
+    original.save(tmp_path / "model")
+    loaded = type(original).load(tmp_path / "model")
+    assert_same(loaded, original)
+    assert loaded.n_features_in_ == 5
+    if make is pta:
+        assert loaded.history_ == original.history_
+        assert (loaded.n_iter_, loaded.best_epoch_) == (original.n_iter_, original.best_epoch_)
+        assert loaded.weights_.keys() == original.weights_.keys()
+        for name in ("soft_labels_", "probabilities_"):
+            np.testing.assert_array_equal(getattr(loaded, name), getattr(original, name))
+
+
+@pytest.mark.parametrize(
+    "class_names",
+    [
+        ("ham", "spam"),
+        ("Größe: \U0001f40d", "a\nb"),
+        (-5, 300),
+        (2**60, 2**60 + 1),
+        (False, True),
+    ],
+)
+def test_classes_keep_value_and_type(tmp_path, class_names):
+    original = fitted(names=class_names)
+    original.save(tmp_path / "model")
+    loaded = PTAClassifier.load(tmp_path / "model")
+    assert loaded.classes_.tolist() == list(class_names)
+    assert_same(loaded, original)
+
+
+def test_float_classes_keep_their_type(tmp_path):
+    y = np.array([2.0, 4.0, np.nan, np.nan, 2.0, 4.0, np.nan, np.nan])
+    original = pta().fit(X, y, graph=EDGES)
+    original.save(tmp_path / "model")
+    loaded = PTAClassifier.load(tmp_path / "model")
+    assert loaded.classes_.dtype == np.float64
+    assert_same(loaded, original)
+
+
+@pytest.mark.parametrize("layout", [np.array, sp.csr_array])
+@pytest.mark.parametrize("graph", [EDGES, None, "knn"])
+def test_features_of_either_kind_and_graphs_of_any(tmp_path, layout, graph):
+    for place, clf in enumerate((pta(), pta(stopping_fraction=0), lp(n_neighbors=2))):
+        if graph is None and place == 2:
+            continue
+        original = fitted(clf, features=layout(X), graph=graph)
+        original.save(tmp_path / f"{place}")
+        assert_same(type(clf).load(tmp_path / f"{place}"), original, new=layout(NEW))
+
+
+def test_label_propagation_without_features(tmp_path):
+    original = fitted(lp(), features=None)
+    original.save(tmp_path / "model")
+    loaded = LabelPropagationClassifier.load(tmp_path / "model")
+    assert loaded.features_ is None
+    assert_same(loaded, original, new=None)
+    with pytest.raises(InvalidInputError, match="fitted without features"):
+        loaded.predict(NEW)
+
+
+def test_names_of_features_are_kept_and_checked(tmp_path):
+    table = pd.DataFrame(X, columns=list("abcde"))
+    original = fitted(features=table)
+    original.save(tmp_path / "model")
+    loaded = PTAClassifier.load(tmp_path / "model")
+    assert loaded.feature_names_in_.tolist() == list("abcde")
+    np.testing.assert_array_equal(
+        loaded.predict_proba(table[:3]), original.predict_proba(table[:3])
+    )
+    with pytest.raises(ValueError, match="feature names should match"):
+        loaded.predict(table[:3].rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize(
+    "node_ids",
+    [
+        np.arange(8) + 2**53 + 1,
+        np.arange(8, dtype=np.uint64) + np.uint64(2**63),
+        np.array([f"paper-{i:03}" for i in range(8)]),
+        np.array(["a", 7, 2**70, "7", 0.5, "é", True, ""], dtype=object),
+        np.linspace(0.1, 0.7, 8),
+    ],
+    ids=["int64", "uint64", "text", "mixed", "float"],
+)
+def test_node_ids_come_back_exactly(tmp_path, node_ids):
+    save_model(tmp_path / "model", fitted(), node_ids=node_ids, table={"id": "x", "n": [1]})
+    saved = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(saved.node_ids, node_ids, strict=True)
+    assert [type(i) for i in saved.node_ids.tolist()] == [type(i) for i in node_ids.tolist()]
+    assert saved.table == {"id": "x", "n": [1]}
+    assert saved.encoder is None
+
+
+def test_an_encoder_comes_back(tmp_path):
+    save_all(tmp_path / "model")
+    saved, (encoder, table) = load_model(tmp_path / "model"), encoder_and_table()
+    told = encode_columns(table, encoder=saved.encoder).features
+    np.testing.assert_array_equal(
+        told.toarray(), encode_columns(table, encoder=encoder).features.toarray()
+    )
+
+
+def test_parameters_that_only_a_new_fit_would_need(tmp_path):
+    settings = {"weighting": static, "random_state": np.random.RandomState(0)}
+    original = fitted(pta(**settings))
+    original.save(tmp_path / "a")
+    loaded = PTAClassifier.load(tmp_path / "a")
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), original.predict_proba(NEW))
+    assert loaded.random_state is None
+    fitted(pta(random_state=np.int64(5), alpha=np.float32(0.25))).save(tmp_path / "b")
+    again = PTAClassifier.load(tmp_path / "b")
+    assert (again.random_state, again.alpha) == (5, 0.25)
+
+
+def test_load_of_the_other_class_says_which(tmp_path):
+    fitted().save(tmp_path / "model")
+    message = "holds a PTAClassifier, not a LabelPropagationClassifier. Load it with PTAClassifier"
+    with pytest.raises(InvalidInputError, match=message):
+        LabelPropagationClassifier.load(tmp_path / "model")
+
+
+def test_what_cannot_be_saved_is_said_and_leaves_nothing(tmp_path):
+    class Twice:
+        mixing = (1.0, 1.0)
+
+    with pytest.raises(InvalidInputError, match=r"Only proptrain's own schemes.*got Twice"):
+        fitted(pta(scheme=Twice())).save(tmp_path / "model")
+    moments = np.array([pd.Timestamp(2020, 1, day + 1) for day in range(8)], dtype=object)
+    with pytest.raises(InvalidInputError, match=r"must be text or numbers.*got Timestamp"):
+        save_model(tmp_path / "model", fitted(), node_ids=moments)
+    assert names(tmp_path) == []
+
+
+# --- nothing pickled --------------------------------------------------------------------------
+
+
+def test_the_folder_has_only_its_files_and_no_pickle(tmp_path):
+    save_all(tmp_path / "model")
+    folder = tmp_path / "model"
+    assert names(folder) == ["arrays.safetensors", "encoder.skops", "model.json", "nodes.json"]
+    parts = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with zipfile.ZipFile(folder / "encoder.skops") as archive:
+        parts |= {name: archive.read(name) for name in archive.namelist()}
+    assert "schema.json" in parts
+    assert {name.rpartition(".")[2] for name in parts} <= {
+        "safetensors",
+        "skops",
+        "json",
+        "npy",
+        "npz",
+    }
+    for name, content in parts.items():
+        assert not content.startswith(b"\x80"), name
+        assert b"cnumpy" not in content, name
+        with pytest.raises(Exception, match=r"."):
+            pickle.loads(content)
+        if name.endswith(".npy"):
+            assert b"'|O'" not in content[:128], name
+    json.loads(parts["model.json"])
+    json.loads(parts["nodes.json"])
+
+
+# --- tampering --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "model"
+    save_all(folder)
+    return folder
+
+
+@pytest.fixture
+def model(whole, tmp_path):
+    """A folder of one's own to spoil."""
+    return shutil.copytree(whole, tmp_path / "model")
+
+
+def reseal(folder, change=lambda description: None):
+    """Make every checksum right again, as someone who knows how would."""
+    path = folder / "model.json"
+    description = json.loads(path.read_text(encoding="utf-8"))
+    del description["checksum"]
+    description["files"] = {
+        name: files._sha256((folder / name).read_bytes()) for name in description["files"]
+    }
+    change(description)
+    description["checksum"] = files._checksum(description)
+    path.write_text(json.dumps(description), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["arrays.safetensors", "encoder.skops", "nodes.json"])
+@pytest.mark.parametrize("share", [0, 0.3, 0.6, 1])
+def test_one_changed_byte_is_noticed(model, name, share):
+    path = model / name
+    content = bytearray(path.read_bytes())
+    content[int(share * (len(content) - 1))] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=f"{name} was changed after it was written: SHA-256"):
+        load_model(model)
+
+
+def test_any_changed_byte_of_the_description_is_noticed(model):
+    path = model / "model.json"
+    content = path.read_bytes()
+    for place in range(0, len(content), 7):
+        changed = bytearray(content)
+        changed[place] ^= 1
+        if changed[place : place + 1].isspace() and content[place : place + 1].isspace():
+            continue  # the same description, written another way
+        path.write_bytes(changed)
+        with pytest.raises(FileFormatError, match=r"model\.json (was changed|is not|has format)"):
+            load_model(model)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"alpha": 0.1', '"alpha": 0.2'), ('"spam"', '"sham"'), ("4,", "5,")]
+)
+def test_a_changed_number_or_name_is_noticed(model, old, new):
+    path = model / "model.json"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(FileFormatError, match=r"model\.json was changed.*checksum does not fit"):
+        load_model(model)
+
+
+@pytest.mark.parametrize("name", ["arrays.safetensors", "encoder.skops", "nodes.json"])
+def test_a_missing_file_is_named(model, name):
+    (model / name).unlink()
+    with pytest.raises(UnreadableFileError, match=f"{name} belongs to the model but cannot be rea"):
+        load_model(model)
+    (model / name).mkdir()
+    with pytest.raises(UnreadableFileError, match=f"{name} belongs to the model but cannot be rea"):
+        load_model(model)
+
+
+def test_arrays_of_another_model_are_noticed(model, tmp_path):
+    fitted(pta(random_state=4)).save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "arrays.safetensors", model)
+    with pytest.raises(FileFormatError, match=r"arrays\.safetensors was changed"):
+        load_model(model)
+
+
+class Foreign:
+    """Something that is no column encoder."""
+
+    def __init__(self):
+        self.command = "rm"
+
+
+@pytest.mark.parametrize("foreign", [Foreign(), shutil.rmtree])
+def test_an_encoder_with_a_foreign_type_is_not_loaded(model, foreign, monkeypatch):
+    encoder, _ = encoder_and_table()
+    encoder.extra = foreign
+    skops.io.dump(encoder, model / "encoder.skops")
+    reseal(model)
+    monkeypatch.setattr(skops.io, "load", None)  # would fail if it were called
+    message = r"holds types that no column encoder has: .*(Foreign|rmtree).* It was not loaded"
+    with pytest.raises(FileFormatError, match=message):
+        load_model(model)
+
+
+def test_a_format_of_the_future_names_the_release_to_use(model):
+    def of_the_future(description):
+        description |= {"format": 2, "proptrain": "9.1"}
+
+    reseal(model, of_the_future)
+    message = rf"has format 2, this proptrain \({proptrain.__version__}\) reads format 1.*9\.1"
+    with pytest.raises(FileFormatError, match=message):
+        load_model(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("arrays.safetensors", b""),
+        ("arrays.safetensors", b"\x80\x04}."),
+        ("encoder.skops", b"PK no zip"),
+        ("nodes.json", b"{}"),
+        ("nodes.json", b"\xff"),
+        ("nodes.json", b'{"dtype": "O9", "values": []}'),
+    ],
+)
+def test_files_of_another_making_with_right_hashes_are_refused(model, name, content):
+    (model / name).write_bytes(content)
+    reseal(model)
+    with pytest.raises(FileFormatError, match=r"is no (complete proptrain model|safetensors file)"):
+        load_model(model)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda d: d.pop("files"), "no complete proptrain model.*KeyError"),
+        (lambda d: d.pop("table"), "no complete proptrain model"),
+        (lambda d: d.update({"class": "Popen"}), "no complete proptrain model.*Popen"),
+        (lambda d: d["parameters"].update(shell=True), "no complete proptrain model.*shell"),
+        (lambda d: d["parameters"].update(scheme={"name": "Foo"}), "no complete proptrain model"),
+        (lambda d: d["files"].update({"../secret": "0"}), "names a file outside its folder"),
+    ],
+)
+def test_a_description_of_another_making_is_refused(model, change, match):
+    reseal(model, change)
+    with pytest.raises(FileFormatError, match=match):
+        load_model(model)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "{}", "{", '"model"', "null", '{"checksum": 1}'])
+def test_a_description_that_is_none(model, text):
+    (model / "model.json").write_text(text)
+    message = r"model\.json is not the description of a proptrain model. Fit and save"
+    with pytest.raises(FileFormatError, match=message):
+        load_model(model)
+
+
+def test_what_is_no_model_folder(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    message = "is no model folder that can be read: model.json .*Give the folder that"
+    for path in ("file", "empty", "nowhere"):
+        with pytest.raises(UnreadableFileError, match=f"{path} {message}"):
+            load_model(tmp_path / path)
+        with pytest.raises(UnreadableFileError, match=f"{path} {message}"):
+            PTAClassifier.load(tmp_path / path)
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def test_an_existing_model_is_left_alone_unless_overwriting_is_asked_for(model):
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    other = fitted(lp())
+    with pytest.raises(OutputExistsError, match="exists already and is left alone"):
+        other.save(model)
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+    other.save(model, overwrite=True)
+    assert_same(LabelPropagationClassifier.load(model), other)
+    assert names(model) == ["arrays.safetensors", "model.json"]
+    assert names(model.parent) == ["model"]
+
+
+def test_only_a_model_is_ever_overwritten(tmp_path):
+    folder = tmp_path / "thesis"
+    folder.mkdir()
+    fitted().save(folder, overwrite=True)  # it was empty
+    (folder / "chapter1.tex").write_text("years of work")
+    message = r"Only a model may be overwritten, but .*thesis holds other files \(chapter1\.tex\)"
+    with pytest.raises(OutputExistsError, match=message):
+        fitted().save(folder, overwrite=True)
+    assert (folder / "chapter1.tex").read_text() == "years of work"
+    with pytest.raises(UnwritableOutputError, match=r"must be a folder, but .* is a file"):
+        fitted().save(folder / "chapter1.tex", overwrite=True)
+    with pytest.raises(UnwritableOutputError, match="Create it first"):
+        fitted().save(tmp_path / "nowhere" / "model")
+
+
+@pytest.mark.parametrize("part", ["_write_arrays", "_write_json", "_checksum", "_sha256"])
+def test_an_error_half_way_leaves_the_old_model_and_nothing_else(model, monkeypatch, part):
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+
+    def no_room(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, part, no_room)
+    with pytest.raises(OSError, match="No space left"):
+        save_all(model, overwrite=True)
+    with pytest.raises(OSError, match="No space left"):
+        save_all(model.parent / "second")
+    assert names(model.parent) == ["model"]
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before

@@ -1,0 +1,240 @@
+"""The protocol: who sees which labels, which seeds, how means and intervals are made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from proptrain import Dataset, Graph, LabelPropagationClassifier, PTAClassifier
+from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, split_nodes
+from proptrain.errors import InvalidInputError, LabelError
+from proptrain.experiments.methods import METHODS, Method, find_methods
+from proptrain.experiments.protocol import Protocol, Run, protocol_for, run_all, run_once
+from proptrain.experiments.statistics import Estimate, bootstrap_mean
+
+SMALL = Protocol(n_known=30, per_class=4, n_stop=10, alpha=0.25)
+
+
+def make_dataset(n=80, n_classes=3, unlabelled=0, seed=0):
+    random = np.random.RandomState(seed)
+    labels = random.permutation(np.arange(n) % n_classes)
+    alike = labels[:, None] == labels
+    adjacency = np.triu(random.rand(n, n) < np.where(alike, 0.2, 0.02), 1)
+    known = np.where(np.arange(n) < unlabelled, -1, labels)
+    return Dataset(
+        graph=Graph(sp.csr_array(adjacency.astype(np.float32))),
+        features=np.eye(n_classes)[labels] + 0.3 * random.rand(n, n_classes),
+        labels=known,
+        class_names=tuple("abcdef"[:n_classes]),
+        name="small",
+    )
+
+
+class Spy:
+    """A classifier that remembers what it was given, and answers class 1 to everything."""
+
+    n_iter_, best_epoch_ = 17, 5
+
+    def __init__(self, alpha, seed):
+        self.alpha, self.seed = alpha, seed
+
+    def fit(self, X, y, graph=None, stopping=None):
+        self.X, self.y, self.graph, self.stopping = X, np.array(y), graph, np.array(stopping)
+        self.transduction_ = np.ones(len(y), dtype=int)
+        return self
+
+
+SPY = Method("spy", "remembers", Spy)
+
+
+def test_a_run_shows_the_labels_of_training_and_stopping_nodes_only():
+    dataset = make_dataset(unlabelled=5)
+    run, spy = run_once(dataset, SPY, SMALL, 11, 3)
+    split = SMALL.split(dataset, 11)
+    seen = np.concatenate([split.train, split.stop])
+    np.testing.assert_array_equal(np.flatnonzero(spy.y >= 0), np.sort(seen))
+    np.testing.assert_array_equal(spy.y[seen], dataset.labels[seen])
+    np.testing.assert_array_equal(spy.stopping, split.stop)
+    assert (spy.alpha, spy.seed) == (0.25, 3)
+    assert spy.graph is dataset.graph
+    assert spy.X is dataset.features
+    assert run == Run(
+        dataset="small",
+        method="spy",
+        split_seed=11,
+        init_seed=3,
+        accuracy=(dataset.labels[split.test] == 1).mean(),
+        stop_accuracy=(dataset.labels[split.stop] == 1).mean(),
+        epochs=17,
+        best_epoch=5,
+        seconds=run.seconds,
+    )
+    assert run.to_json() == {**vars(run)}
+    assert 0 <= run.seconds < 5
+
+
+def test_test_labels_cannot_change_what_is_told():
+    dataset = make_dataset()
+    split = SMALL.split(dataset, 11)
+    labels = dataset.labels.copy()
+    labels[split.test] = (labels[split.test] + 1) % 3
+    (method,) = find_methods(["LP"])
+    told = [
+        run_once(d, method, replace(SMALL, n_known=30), 11, 0)[1].transduction_
+        for d in (dataset, replace(dataset, labels=labels))
+    ]
+    # The split depends on the classes of known nodes alone, and those are the same.
+    np.testing.assert_array_equal(told[0], told[1])
+
+
+def test_a_method_without_a_graph_is_given_none():
+    _, spy = run_once(make_dataset(), replace(SPY, uses_graph=False), SMALL, 11, 0)
+    assert spy.graph is None
+
+
+def test_unreached_nodes_are_no_news_but_other_warnings_are():
+    dataset = make_dataset()
+    empty = replace(dataset, graph=Graph(sp.csr_array((80, 80))))
+    run, clf = run_once(empty, METHODS["LP"], SMALL, 11, 0)  # warnings are errors here
+    assert not clf.reached_.all()
+    assert (run.epochs, run.best_epoch) == (0, -1)
+
+    class Loud(Spy):
+        def fit(self, *given, **named):
+            import warnings
+
+            warnings.warn("something else", UserWarning, stacklevel=1)
+
+    with pytest.raises(UserWarning, match="something else"):
+        run_once(dataset, Method("loud", "", Loud), SMALL, 11, 0)
+
+
+def test_seeds_of_tests_and_of_tuning():
+    assert Protocol().seeds(2) == [(2144199730, 0), (794209841, 0)]
+    assert Protocol(for_tuning=True).seeds(1) == [(VALIDATION_SEEDS[0], 0)]
+    assert Protocol().seeds(41) == [(s, i) for i in range(2) for s in TEST_SEEDS] + [
+        (TEST_SEEDS[0], 2)
+    ]
+    assert not set(TEST_SEEDS) & set(VALIDATION_SEEDS)
+
+
+def test_the_split_is_the_protocols():
+    dataset = make_dataset()
+    for for_tuning in (False, True):
+        protocol = replace(SMALL, for_tuning=for_tuning)
+        made = protocol.split(dataset, 5)
+        expected = split_nodes(
+            dataset.labels, 5, n_known=30, per_class=4, n_stop=10, for_tuning=for_tuning
+        )
+        for part in ("train", "stop", "test"):
+            np.testing.assert_array_equal(getattr(made, part), getattr(expected, part))
+    assert (Protocol().n_known, Protocol().per_class, Protocol().n_stop) == (1500, 20, 500)
+
+
+def test_all_runs_come_in_order_with_every_method_on_every_split():
+    runs = [r for r, _ in run_all(make_dataset(), [SPY, METHODS["LP"]], SMALL, 2)]
+    assert [(r.method, r.split_seed, r.init_seed) for r in runs] == [
+        (name, seed, 0) for seed in TEST_SEEDS[:2] for name in ("spy", "LP")
+    ]
+
+
+# --- the protocol for a graph of one's own ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "unlabelled", "per_class", "expected"),
+    [
+        (80, 0, 4, (40, 4, 14)),  # half of 80 known, half of the 28 that do not train stop
+        (81, 1, 4, (40, 4, 14)),
+        (81, 40, 4, (20, 4, 4)),
+        (4000, 0, 20, (1500, 20, 500)),  # the paper's numbers are the most there can be
+        (2000, 0, 20, (1000, 20, 470)),
+    ],
+)
+def test_numbers_follow_the_number_of_labels(n, unlabelled, per_class, expected):
+    labels = np.where(np.arange(n) < unlabelled, -1, np.arange(n) % 3)
+    graph = Graph(sp.csr_array((n, n)))
+    dataset = Dataset(graph=graph, features=np.ones((n, 1)), labels=labels)
+    protocol = protocol_for(dataset, per_class=per_class, alpha=0.3, for_tuning=True)
+    assert protocol == Protocol(*expected, 0.3, True)
+    split = protocol.split(dataset, 1)
+    assert (len(split.train), len(split.stop)) == (3 * per_class, expected[2])
+
+
+def test_a_class_with_one_node_cannot_be_measured():
+    dataset = make_dataset()
+    labels = dataset.labels.copy()
+    labels[labels == 1] = 0
+    labels[7] = 1
+    message = "Class 'b' has 1 labelled nodes; at least two are needed.*Merge it with another"
+    with pytest.raises(LabelError, match=message):
+        protocol_for(replace(dataset, labels=labels), per_class=1)
+
+
+def test_too_many_training_nodes_per_class():
+    message = (
+        "20 training nodes for each of 3 classes are too many: half of the 80 labelled nodes.*"
+        "leaves 40. Ask for fewer"
+    )
+    with pytest.raises(LabelError, match=message):
+        protocol_for(make_dataset())
+    assert protocol_for(make_dataset(), per_class=12).n_stop == 2
+    with pytest.raises(LabelError, match="13 training nodes"):
+        protocol_for(make_dataset(), per_class=13)
+
+
+# --- statistics -------------------------------------------------------------------------------
+
+
+def test_the_interval_is_that_of_a_thousand_resamples():
+    values = [0.81, 0.84, 0.79, 0.9, 0.83]
+    told = bootstrap_mean(values)
+    random = np.random.default_rng(0)
+    means = sorted(sum(random.choice(values, 5)) / 5 for _ in range(1000))
+    assert told.mean == pytest.approx(0.834)
+    low, high = np.percentile(means, [2.5, 97.5])
+    assert (told.low, told.high) == pytest.approx((low, high), abs=1e-12)
+    assert told.half_width == pytest.approx((high - low) / 2)
+    assert 0.79 < told.low < told.mean < told.high < 0.9
+
+
+def test_the_interval_depends_on_its_seed_alone():
+    values = np.random.RandomState(0).rand(10)
+    assert bootstrap_mean(values) == bootstrap_mean(values)
+    assert bootstrap_mean(values, seed=1) != bootstrap_mean(values)
+    assert bootstrap_mean(values, n_resamples=10) != bootstrap_mean(values)
+    assert bootstrap_mean([0.7]) == Estimate(0.7, 0.7, 0.7)
+    before = np.random.get_state()[1].copy()
+    bootstrap_mean(values)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+# --- methods ----------------------------------------------------------------------------------
+
+
+def test_methods_have_the_papers_settings():
+    made = {method.name: method.make(0.2, 7) for method in find_methods(list(METHODS))}
+    assert list(made) == ["LP", "MLP", "PTS", "PTD", "PTA", "PTA(F)"]
+    assert isinstance(made["LP"], LabelPropagationClassifier)
+    defaults = PTAClassifier().get_params()
+    own = {"alpha": 0.2, "random_state": 7}
+    different = {
+        "PTA": {},
+        "PTA(F)": {"fast": True},
+        "PTS": {"weighting": "static", "learning_rate": 0.01},
+        "PTD": {"weighting": "dynamic", "loss_weight": 10.0},
+        "MLP": {"weighting": "static", "learning_rate": 0.01, "dropout": 0.5},
+    }
+    for name, settings in different.items():
+        assert made[name].get_params() == {**defaults, **own, **settings}
+    assert [m.name for m in METHODS.values() if not m.uses_graph] == ["MLP"]
+
+
+def test_methods_are_found_in_any_case_and_in_the_order_asked():
+    assert [m.name for m in find_methods(["pta(f)", "lp", "Pta"])] == ["PTA(F)", "LP", "PTA"]
+    message = r"The method must be one of LP, MLP, PTS, PTD, PTA, PTA\(F\); got 'GCN'"
+    with pytest.raises(InvalidInputError, match=message):
+        find_methods(["PTA", "GCN"])
