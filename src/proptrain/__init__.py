@@ -2,7 +2,7 @@
 
 Three steps, after "On the Equivalence of Decoupled GCN and Label Propagation" (WWW 2021):
 propagate the known labels over the graph once (`propagate_labels`), train an ordinary network on
-the soft labels (`train_predictor`), propagate its predictions once (`ensemble`).
+the soft labels (`train_predictor`), propagate its predictions once (`ensemble_predictions`).
 `PTAClassifier` is their face for users of scikit-learn.
 
 Names are imported when they are first used, so that ``import proptrain`` stays instant.
@@ -40,7 +40,7 @@ _HOME = {
     "dataset_to_pyg": "data.convert",
     "dynamic": "train.weighting",
     "encode_labels": "data.labels",
-    "ensemble": "ensemble.predictions",
+    "ensemble_predictions": "ensemble.predictions",
     "extend_graph": "data.extend",
     "graph_from_edges": "data.convert",
     "knn_graph": "data.knn",

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from proptrain.data.dataset import Features, check_features
 from proptrain.data.extend import count_new_nodes, extend_graph
-from proptrain.ensemble.predictions import ensemble, to_distributions
+from proptrain.ensemble.predictions import ensemble_predictions, to_distributions
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem, pose_problem
 from proptrain.propagate.engine import LocalEngine
@@ -260,7 +260,7 @@ class PTAClassifier(_GraphClassifier):
         self.reached_ = soft_labels.sum(axis=1) > 0
         self.probabilities_ = predict_probabilities(trained.weights, features)
         self.features_checksum_ = _checksum(features)
-        scores = ensemble(self.probabilities_, engine, scheme)
+        scores = ensemble_predictions(self.probabilities_, engine, scheme)
         return self._finish(problem, _spread_or_own(scores, self.probabilities_))
 
     def _from_features(self, features: Features) -> NDArray[np.float64]:
@@ -273,7 +273,9 @@ class PTAClassifier(_GraphClassifier):
         n_old, n_new = self.graph_.n_nodes, features.shape[0]
         engine = LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
         new = predict_probabilities(self.weights_, features)
-        scores = ensemble(np.concatenate([self.probabilities_, new]), engine, self._scheme())
+        scores = ensemble_predictions(
+            np.concatenate([self.probabilities_, new]), engine, self._scheme()
+        )
         return _spread_or_own(scores[n_old:], new)
 
     def _soft_labels(
@@ -297,7 +299,7 @@ class PTAClassifier(_GraphClassifier):
             watched,
             problem.codes[watched],
             soft_labels,
-            None if self.fast else lambda f: ensemble(f, engine, scheme),
+            None if self.fast else lambda f: ensemble_predictions(f, engine, scheme),
         )
 
     def _weighting(self) -> Weighting:

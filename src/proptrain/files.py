@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from proptrain.errors import OutputExistsError, UnwritableOutputError
+from proptrain.errors import OutputExistsError, ProptrainError, UnwritableOutputError
 
 
 @contextmanager
@@ -23,10 +23,11 @@ def whole_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
         os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        temporary.chmod(0o644)
-        _flush(temporary)
-        temporary.replace(path)
+        with _unwritable_is_ours(path):
+            yield temporary
+            temporary.chmod(0o644)
+            _flush(temporary)
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -40,11 +41,12 @@ def whole_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
     with _unwritable_is_ours(path):
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        yield temporary
-        temporary.chmod(0o755)
-        for written in temporary.iterdir():
-            _flush(written)
-        _put_in_place(temporary, path)
+        with _unwritable_is_ours(path):
+            yield temporary
+            temporary.chmod(0o755)
+            for written in temporary.iterdir():
+                _flush(written)
+            _put_in_place(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -86,7 +88,9 @@ def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:
 def _unwritable_is_ours(path: Path) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
+    except ProptrainError:
+        raise
+    except OSError as error:  # no permission, a full disk
         raise UnwritableOutputError(
             f"{path} cannot be written: {error.strerror or error}. Choose another place."
         ) from error

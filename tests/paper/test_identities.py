@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import reference
 from proptrain.data.graph import Graph
-from proptrain.ensemble.predictions import ensemble
+from proptrain.ensemble.predictions import ensemble_predictions
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import one_hot, propagate_labels
 from proptrain.propagate.schemes import PPR, Heat, Mean, coefficients
@@ -122,7 +122,9 @@ def test_appendix_a_the_recursion_is_propagation_with_closed_coefficients(
     recursion = reference.appnp(step, f, alpha, steps)
     closed = reference.combine(step, reference.ppr_coefficients(alpha, steps)) @ f
     by_coefficients = reference.combine(step, coefficients(PPR(alpha, steps))) @ f
-    got = ensemble(f, LocalEngine(Graph(sp.csr_array(adjacency)), kind), PPR(alpha, steps))
+    got = ensemble_predictions(
+        f, LocalEngine(Graph(sp.csr_array(adjacency)), kind), PPR(alpha, steps)
+    )
     for other in (closed, by_coefficients, got):
         np.testing.assert_allclose(other, recursion, rtol=1e-11, atol=1e-13)
 

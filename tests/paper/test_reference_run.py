@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from proptrain.data.splits import split_nodes
-from proptrain.ensemble.predictions import ensemble
+from proptrain.ensemble.predictions import ensemble_predictions
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import PPR
@@ -72,7 +72,7 @@ def run(cora_ml, recorded):
 
         def read_out(f):
             fast.append((f[recorded["stop"]].argmax(axis=1) == codes).mean())
-            ensembled.append(ensemble(f, engine, SCHEME))
+            ensembled.append(ensemble_predictions(f, engine, SCHEME))
             return ensembled[-1]
 
         codes = cora_ml.labels[recorded["stop"]]

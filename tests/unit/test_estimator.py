@@ -189,6 +189,14 @@ def test_same_seed_same_bits_and_nobody_elses_random_numbers():
     assert torch.equal(torch.get_rng_state(), before[1])
 
 
+def test_the_seed_decides_the_initial_weights_too():
+    losses = {
+        pta(random_state=seed).fit(FEATURES, Y, stopping=STOP).history_.train_loss[0]
+        for seed in (0, 1, 2)
+    }
+    assert len(losses) == 3
+
+
 def test_a_random_state_moves_on_and_none_is_drawn_from_numpys():
     state = np.random.RandomState(3)
     first = pta(random_state=state).fit(FEATURES, Y, graph=ADJACENCY)

@@ -153,3 +153,16 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     )
     one, two = done.stdout.split()
     assert one == two
+
+
+def test_works_where_compiled_code_cannot_be_kept(tmp_path):
+    (tmp_path / "file").touch()  # no folder can be made below a file, not even by root
+    code = (
+        "import numpy as np; from proptrain.kernels import transposed_product;"
+        "print(transposed_product(np.ones((3, 1)), np.ones((3, 1)))[0, 0])"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "3.0"

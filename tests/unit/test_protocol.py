@@ -226,7 +226,7 @@ def test_methods_have_the_papers_settings():
         "PTA(F)": {"fast": True},
         "PTS": {"weighting": "static", "learning_rate": 0.01},
         "PTD": {"weighting": "dynamic", "loss_weight": 10.0},
-        "MLP": {"weighting": "static", "learning_rate": 0.01, "dropout": 0.5},
+        "MLP": {"weighting": "static", "learning_rate": 0.01, "dropout": 0.5, "fast": True},
     }
     for name, settings in different.items():
         assert made[name].get_params() == {**defaults, **own, **settings}

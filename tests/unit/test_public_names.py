@@ -37,7 +37,7 @@ NAMES = [
     "dataset_to_pyg",
     "dynamic",
     "encode_labels",
-    "ensemble",
+    "ensemble_predictions",
     "extend_graph",
     "graph_from_edges",
     "knn_graph",
@@ -64,19 +64,7 @@ def test_all_is_exactly_these_names():
     assert len(set(proptrain.__all__)) == len(proptrain.__all__)
 
 
-SHADOWED = pytest.mark.xfail(
-    reason="the folder proptrain/ensemble takes the function's name as soon as it is imported"
-)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=SHADOWED if name == "ensemble" else ())
-        for name in NAMES
-        if name != "__version__"
-    ],
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "__version__"])
 def test_each_name_is_there_and_explains_itself(name):
     importlib.import_module("proptrain.estimator")  # which imports nearly everything
     value = getattr(proptrain, name)

@@ -571,3 +571,22 @@ def test_imports_point_one_way(folder, forbidden):
             home = f"proptrain.{part}"
             assert name != home, f"{folder}/{path} imports {name}"
             assert not name.startswith(f"{home}."), f"{folder}/{path} imports {name}"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n_hidden": 0},
+        {"dropout": 1.0},
+        {"learning_rate": -1},
+        {"learning_rate": float("nan")},
+        {"loss_weight": 0},
+        {"weight_decay": -0.1},
+        {"max_epochs": 0},
+        {"patience": 0},
+    ],
+)
+def test_settings_out_of_bounds_are_refused_by_name(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(InvalidInputError, match=f"{name} must be .*, got {value}"):
+        TrainSettings(**wrong)

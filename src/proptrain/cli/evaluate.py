@@ -132,10 +132,8 @@ def _named(
 
 
 def _own(dataset: Any, per_class: int, alpha: float | None, validation: bool) -> tuple[Any, Any]:
-    from proptrain.data.labels import check_classes
     from proptrain.experiments.protocol import protocol_for
 
-    check_classes(dataset.class_names)
     protocol = protocol_for(
         dataset,
         per_class=per_class,

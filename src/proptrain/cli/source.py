@@ -1,4 +1,4 @@
-"""Where a command's data comes from: a named set, an .npz file, or two tables."""
+"""The two tables that a command reads, and what it says about them."""
 
 from __future__ import annotations
 
@@ -72,22 +72,12 @@ def read_own_tables(
         nodes,
         label=label,
         kinds=parse_kinds(kinds or []),
-        unlabelled=-1 if unlabelled is None else _marker(unlabelled),
+        unlabelled=-1 if unlabelled is None else unlabelled,
         **columns,
     )
     if not quiet:
         describe(tables)
     return tables
-
-
-def _marker(text: str) -> int | float | str:
-    """Return a number where the text is one, as a column of numbers is read."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def describe(tables: Any) -> None:

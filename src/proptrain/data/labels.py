@@ -87,7 +87,9 @@ def _is_unlabelled(name: Hashable, marker: Hashable) -> bool:
     if isinstance(name, str) and not name.strip():
         return True
     # In Python False == 0 and True == 1; a marker 0 or 1 must not swallow a class of booleans.
-    return isinstance(name, bool) == isinstance(marker, bool) and name == marker
+    # Compared as numbers or as text, never otherwise: pandas' NA equals nothing, not even in part.
+    alike = isinstance(name, bool) == isinstance(marker, bool)
+    return alike and isinstance(marker, Real | str) and name == marker
 
 
 def _sort_key(known: list[Hashable], names: list[Hashable]) -> Any:

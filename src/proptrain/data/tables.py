@@ -254,7 +254,10 @@ def _labels(
     if label is None:
         return np.full(len(nodes), -1, dtype=np.int64), ()
     _require_column(label, list(nodes.columns), name)
-    return encode_labels(nodes[label], unlabelled=unlabelled)
+    labels = nodes[label]
+    if unlabelled is not None:  # by its text: a file does not say whether -1 is a number
+        labels = labels.mask((as_text(labels) == str(unlabelled)).to_numpy())
+    return encode_labels(labels, unlabelled=None)
 
 
 def _weights(column: pd.Series, name: str) -> NDArray[np.float32]:

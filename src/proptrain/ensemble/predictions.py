@@ -11,7 +11,9 @@ from proptrain.propagate.engine import Engine
 from proptrain.propagate.schemes import Scheme
 
 
-def ensemble(probabilities: NDArray[Any], engine: Engine, scheme: Scheme) -> NDArray[Any]:
+def ensemble_predictions(
+    probabilities: NDArray[Any], engine: Engine, scheme: Scheme
+) -> NDArray[Any]:
     """Return Ŷ = Ā f(X), shape (n, C): H0 = f(X), K times H <- (1-a) Â H + a H0."""
     return engine.propagate(probabilities, scheme)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from proptrain.data.dataset import Dataset
+from proptrain.data.labels import check_classes
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, Split, seeds_for, split_nodes
 from proptrain.errors import LabelError
 from proptrain.experiments.methods import Method
@@ -68,10 +69,11 @@ def protocol_for(
 
     Of the known nodes that do not train, at most 500 and at most half decide when to stop.
     """
+    assert dataset.class_names is not None
+    check_classes(dataset.class_names)
     counts = np.bincount(dataset.labels[dataset.labels >= 0], minlength=dataset.n_classes)
     smallest = int(counts.argmin())
     if counts[smallest] < 2:
-        assert dataset.class_names is not None
         raise LabelError(
             f"Class {dataset.class_names[smallest]!r} has {counts[smallest]} labelled nodes; at "
             "least two are needed, one to train on and one to measure. Merge it with another "

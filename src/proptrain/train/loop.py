@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,20 @@ class TrainSettings:
     """Factor of ||W1||² / 2, on the first layer only."""
     max_epochs: int = 2000
     patience: int = 100
+
+    def __post_init__(self) -> None:
+        limits = {
+            "n_hidden": (self.n_hidden >= 1, "at least 1"),
+            "dropout": (0 <= self.dropout < 1, "at least 0 and below 1"),
+            "learning_rate": (0 < self.learning_rate < math.inf, "above 0"),
+            "loss_weight": (0 < self.loss_weight < math.inf, "above 0"),
+            "weight_decay": (0 <= self.weight_decay < math.inf, "at least 0"),
+            "max_epochs": (self.max_epochs >= 1, "at least 1"),
+            "patience": (self.patience >= 1, "at least 1"),
+        }
+        for name, (holds, wanted) in limits.items():
+            if not holds:
+                raise InvalidInputError(f"{name} must be {wanted}, got {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
