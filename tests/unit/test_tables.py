@@ -215,7 +215,7 @@ def test_other_refusals():
         ("t.csv", "a,b\n1,2\n".encode("utf-16"), FileFormatError, "UTF-8"),
         ("t.csv", bytes(range(256)) * 20, FileFormatError, "UTF-8"),
         ("t.csv.gz", b"not compressed", FileFormatError, "cannot be read as .gz"),
-        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:30], FileFormatError, "is whole"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:30], FileFormatError, "is whole"),
         ("t.parquet", b"", FileFormatError, "cannot be read as .parquet"),
         ("t.parquet", b"PAR1" + bytes(50) + b"PAR1", FileFormatError, "cannot be read as"),
         ("t.xlsx", b"", FileFormatError, r"must be one of \.csv, .*got t\.xlsx"),
@@ -252,3 +252,10 @@ def test_importing_the_modules_does_not_import_pandas():
         "sys.exit(any(m in sys.modules for m in ('pandas', 'torch', 'sklearn', 'pynndescent')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("labels", [["a", "-1", "b", ""], ["a", -1, "b", None], [3, -1, 5, None]])
+def test_minus_one_is_unlabelled_whether_number_or_text(labels):
+    nodes = pd.DataFrame({"id": [1, 2, 3, 4], "x": [0.5, 1.0, 2.0, 4.0], "y": labels})
+    edges = pd.DataFrame({"source": [1, 2, 3], "target": [2, 3, 4]})
+    assert read_tables(edges, nodes, label="y").dataset.labels.tolist() == [0, -1, 1, -1]

@@ -72,12 +72,20 @@ def read_own_tables(
         nodes,
         label=label,
         kinds=parse_kinds(kinds or []),
-        unlabelled=-1 if unlabelled is None else unlabelled,
+        unlabelled=-1 if unlabelled is None else _marker(unlabelled),
         **columns,
     )
     if not quiet:
         describe(tables)
     return tables
+
+
+def _marker(text: str) -> float | str:
+    """Return a number where the text is one, as a column of numbers is read."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def describe(tables: Any) -> None:

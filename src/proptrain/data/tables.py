@@ -251,12 +251,15 @@ def _check_all_known(positions: NDArray[Any], ends: list[pd.Series], name: str) 
 def _labels(
     nodes: pd.DataFrame, label: str | None, unlabelled: Hashable, name: str
 ) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+    import pandas as pd
+
     if label is None:
         return np.full(len(nodes), -1, dtype=np.int64), ()
     _require_column(label, list(nodes.columns), name)
     labels = nodes[label]
     if unlabelled is not None:  # by its text: a file does not say whether -1 is a number
-        labels = labels.mask((as_text(labels) == str(unlabelled)).to_numpy())
+        marker = as_text(pd.Series([unlabelled])).iloc[0]
+        labels = labels.mask((as_text(labels) == marker).to_numpy())
     return encode_labels(labels, unlabelled=None)
 
 
