@@ -7,6 +7,7 @@
     │   ├── GraphError                      … an adjacency matrix or edge list
     │   ├── LabelError                      … labels, stopping nodes, splits
     │   └── TableError                      … a node or edge table
+    ├── TrainingError (ArithmeticError)     training that left the finite numbers
     ├── FileFormatError (ValueError)        a file that is empty, broken, pickled or tampered with
     ├── UnreadableFileError (OSError)       a file that is not there or may not be read
     ├── DatasetNotFoundError (FileNotFoundError)   a named data set that is nowhere to be found
@@ -37,6 +38,10 @@ class LabelError(InvalidInputError):
 
 class TableError(InvalidInputError):
     """A node or edge table cannot be used."""
+
+
+class TrainingError(ProptrainError, ArithmeticError):
+    """Training left the finite numbers."""
 
 
 class FileFormatError(ProptrainError, ValueError):

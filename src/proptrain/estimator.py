@@ -55,6 +55,17 @@ class _GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         likeliest: NDArray[Any] = self.classes_[self.predict_proba(X, edges).argmax(axis=1)]
         return likeliest
 
+    def find_reached(self, edges: Any, n_new: int | None = None) -> NDArray[np.bool_]:
+        """Return which new nodes a training label reaches, shape (m,): their `reached_`.
+
+        ``edges`` are those of `predict`; ``n_new`` counts the new nodes where the edges alone do
+        not, as pairs that leave out a last node without edges.
+        """
+        check_is_fitted(self)
+        if n_new is None:
+            n_new = count_new_nodes(edges, self.graph_.n_nodes)
+        return _is_reached(self._spread_to_new(edges, n_new))
+
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the fitted model to a folder: safetensors and JSON, nothing pickled."""
         from proptrain.persistence import save_model
@@ -82,7 +93,31 @@ class _GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return check_features(checked)
 
     def _scheme(self) -> Scheme:
-        return PPR(self.alpha, self.steps) if self.scheme is None else self.scheme
+        if self.scheme is None:
+            return PPR(self.alpha, self.steps)
+        if isinstance(self.scheme, type) or not hasattr(self.scheme, "mixing"):
+            raise InvalidInputError(
+                "scheme must be None or one of PPR, Power, Mean, Heat and Exact with its numbers, "
+                f"for example Heat(t=5.0); got {self.scheme!r}."
+            )
+        return self.scheme  # type: ignore[no-any-return]
+
+    def _soft_labels(
+        self, problem: Problem, nodes: NDArray[np.int64], engine: LocalEngine, scheme: Scheme
+    ) -> NDArray[np.float32]:
+        return propagate_labels(
+            problem.codes, nodes, problem.n_classes, engine, scheme, clamp=self.clamp
+        )
+
+    def _spread_to_new(self, edges: Any, n_new: int) -> NDArray[np.float32]:
+        """Return the soft labels (n_new, C) of new nodes: step 1 again, on the larger graph."""
+        engine = LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
+        codes = np.concatenate([self.given_, np.full(n_new, -1)])
+        training = np.setdiff1d(np.flatnonzero(codes >= 0), self.stopping_)
+        soft_labels = propagate_labels(
+            codes, training, len(self.classes_), engine, self._scheme(), clamp=self.clamp
+        )
+        return soft_labels[self.graph_.n_nodes :]
 
     def _finish(self, problem: Problem, distributions: NDArray[np.float64]) -> Self:
         self.classes_ = problem.classes
@@ -257,7 +292,7 @@ class PTAClassifier(_GraphClassifier):
         self.best_epoch_ = trained.best_epoch
         self.n_iter_ = len(trained.history.train_loss)
         self.soft_labels_ = soft_labels
-        self.reached_ = soft_labels.sum(axis=1) > 0
+        self.reached_ = _is_reached(soft_labels)
         self.probabilities_ = predict_probabilities(trained.weights, features)
         self.features_checksum_ = _checksum(features)
         scores = ensemble_predictions(self.probabilities_, engine, scheme)
@@ -277,13 +312,6 @@ class PTAClassifier(_GraphClassifier):
             np.concatenate([self.probabilities_, new]), engine, self._scheme()
         )
         return _spread_or_own(scores[n_old:], new)
-
-    def _soft_labels(
-        self, problem: Problem, nodes: NDArray[np.int64], engine: LocalEngine, scheme: Scheme
-    ) -> NDArray[np.float32]:
-        return propagate_labels(
-            problem.codes, nodes, problem.n_classes, engine, scheme, clamp=self.clamp
-        )
 
     def _stopping_nodes(
         self,
@@ -400,23 +428,19 @@ class LabelPropagationClassifier(_GraphClassifier):
         self.features_ = features
         self.features_checksum_ = -1 if features is None else _checksum(features)
         self.fallback_ = self._fallback(problem)
-        self.training_ = problem.train
-        scores = self._spread(problem.graph, problem.codes, problem.n_classes)
-        self.reached_ = scores.sum(axis=1) > 0
+        engine, scheme = LocalEngine(problem.graph, self.normalisation), self._scheme()
+        scores = self._soft_labels(problem, problem.train, engine, scheme)
+        self.reached_ = _is_reached(scores)
         n_unreached = int((~self.reached_).sum())
         if n_unreached:
             warnings.warn(
                 f"No label reaches {n_unreached:,} of {len(scores):,} nodes within "
-                f"{len(self._scheme().mixing)} steps; they get the {self.unreached} "
+                f"{len(scheme.mixing)} steps; they get the {self.unreached} "
                 "probabilities. See reached_.",
                 UserWarning,
                 stacklevel=2,
             )
         return self._finish(problem, to_distributions(scores, self.fallback_))
-
-    def _spread(self, graph: Any, codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
-        engine, scheme = LocalEngine(graph, self.normalisation), self._scheme()
-        return propagate_labels(codes, self.training_, n_classes, engine, scheme, clamp=self.clamp)
 
     def _fallback(self, problem: Problem) -> NDArray[np.float64]:
         if self.unreached == "uniform":
@@ -443,10 +467,12 @@ class LabelPropagationClassifier(_GraphClassifier):
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         n_old = self.graph_.n_nodes
         n_new = count_new_nodes(edges, n_old) if features is None else features.shape[0]
-        graph = extend_graph(self.graph_, edges, n_new)
-        codes = np.concatenate([self.given_, np.full(n_new, -1)])
-        scores = self._spread(graph, codes, len(self.classes_))[n_old:]
-        return to_distributions(scores, self.fallback_)
+        return to_distributions(self._spread_to_new(edges, n_new), self.fallback_)
+
+
+def _is_reached(soft_labels: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return the nodes that any mass of a label came to, shape (n,)."""
+    return np.asarray(soft_labels.sum(axis=1) > 0)
 
 
 def _spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +18,12 @@ def whole_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     path = Path(path)
     check_output(path, overwrite=overwrite)
     path = path.resolve()  # a link stays, its target is replaced
-    with _unwritable_is_ours(path):
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-    temporary = Path(name)
+    temporary = _hidden_beside(path)
+    with unwritable_is_ours(path):
+        temporary.touch(exist_ok=False)
     try:
-        with _unwritable_is_ours(path):
+        with unwritable_is_ours(path):
             yield temporary
-            temporary.chmod(0o644)
             _flush(temporary)
             temporary.replace(path)
     finally:
@@ -38,17 +36,22 @@ def whole_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
     path = Path(path)
     check_output(path, overwrite=overwrite, folder=True)
     path = path.resolve()  # a link stays, its target is replaced
-    with _unwritable_is_ours(path):
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    temporary = _hidden_beside(path)
+    with unwritable_is_ours(path):
+        temporary.mkdir()
     try:
-        with _unwritable_is_ours(path):
+        with unwritable_is_ours(path):
             yield temporary
-            temporary.chmod(0o755)
             for written in temporary.iterdir():
                 _flush(written)
             _put_in_place(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _hidden_beside(path: Path) -> Path:
+    # Not from tempfile, whose files nobody else may read, whatever the user's umask says.
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
 def _put_in_place(folder: Path, path: Path) -> None:
@@ -68,24 +71,27 @@ def _put_in_place(folder: Path, path: Path) -> None:
 
 def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:
     """Raise early, before long work, if ``path`` could not be written at its end."""
-    if path.exists() and not overwrite:
+    with unwritable_is_ours(path):
+        exists, is_folder, has_place = path.exists(), path.is_dir(), path.parent.is_dir()
+    if exists and not overwrite:
         raise OutputExistsError(
             f"{path} exists already and is left alone. Choose another output, remove it, or ask "
             "for overwriting."
         )
-    if path.exists() and path.is_dir() != folder:
+    if exists and is_folder != folder:
         wanted, found = ("folder", "file") if folder else ("file", "folder")
         raise UnwritableOutputError(
             f"The output must be a {wanted}, but {path} is a {found} already. Choose another name."
         )
-    if not path.parent.is_dir():
+    if not has_place:
         raise UnwritableOutputError(
             f"The folder {path.parent} for the output {path.name} does not exist. Create it first."
         )
 
 
 @contextmanager
-def _unwritable_is_ours(path: Path) -> Iterator[None]:
+def unwritable_is_ours(path: Path) -> Iterator[None]:
+    """Turn what the operating system says against writing ``path`` into our error."""
     try:
         yield
     except ProptrainError:

@@ -1,9 +1,9 @@
 """The few loops that run hot on a CPU, compiled once by Numba.
 
 Each output element is summed in the order in which the entries are stored, with fused
-multiply-add. So the bits do not depend on the make of the CPU, which library products cannot
-promise: in Adam's first step a gradient of 1e-8 turns their rounding into a visible part of the
-weight (see docs/deviations.md).
+multiply-add, whatever the make of the CPU. Library products cannot promise that, and in Adam's
+first step a gradient of 1e-8 turns their rounding into a visible part of the weight (see
+docs/deviations.md).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from proptrain.errors import InvalidInputError
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,8 +34,21 @@ def sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
     array([[1., 2.],
            [3., 4.]])
     """
+    _check_fit(matrix.shape[1], dense.shape[0], matrix.shape, dense.shape)
     product = np.empty((matrix.shape[0], dense.shape[1]), dtype=dense.dtype)
     _sparse_product(matrix.indptr, matrix.indices, matrix.data, _contiguous(dense), product)
+    return product
+
+
+def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """Return left @ right for a tall matrix (n, h) and a small one (h, c): shape (n, c).
+
+    >>> dense_product(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+    array([[11.]])
+    """
+    _check_fit(left.shape[1], right.shape[0], left.shape, right.shape)
+    product = np.zeros((left.shape[0], right.shape[1]), dtype=left.dtype)
+    _dense_product(_contiguous(left), _contiguous(right), product)
     return product
 
 
@@ -43,9 +58,19 @@ def transposed_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     >>> transposed_product(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
     array([[11.]])
     """
+    _check_fit(left.shape[0], right.shape[0], left.shape, right.shape)
     product = np.zeros((left.shape[1], right.shape[1]), dtype=left.dtype)
     _transposed_product(_contiguous(left), _contiguous(right), product)
     return product
+
+
+def _check_fit(inner: int, other: int, *shapes: tuple[int, ...]) -> None:
+    # Compiled loops do not look: beyond the end of an array they would read on.
+    if inner != other:
+        raise InvalidInputError(
+            f"Two matrices can only be multiplied if their inner sizes are equal, got {shapes[0]} "
+            f"and {shapes[1]}. Give as many features as the weights were trained on."
+        )
 
 
 def _contiguous(array: NDArray[Any]) -> NDArray[Any]:
@@ -68,6 +93,14 @@ def _sparse_product(
             value, source = data[entry], indices[entry]
             for column in range(n_columns):
                 product[row, column] += value * dense[source, column]
+
+
+@_compiled
+def _dense_product(left: NDArray[Any], right: NDArray[Any], product: NDArray[Any]) -> None:
+    for row in range(left.shape[0]):
+        for i in range(left.shape[1]):
+            for j in range(right.shape[1]):
+                product[row, j] += left[row, i] * right[i, j]
 
 
 @_compiled

@@ -9,14 +9,17 @@
       encoder.skops        what turns a node table's columns into features
 
 Every file's SHA-256 stands in model.json, and model.json ends with its own, so that a file that
-was changed or swapped is noticed before it is used.
+was damaged, changed or swapped is noticed before it is used. This is no signature: who changes a
+file on purpose can compute the checksums anew. So nothing that is read is run, and every array is
+checked as if it came from a stranger; whether its numbers are the ones you saved is for you to
+know, by where you keep the folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import proptrain
+from proptrain.data.dataset import Features, check_features
 from proptrain.data.graph import Graph
+from proptrain.data.npz import CSR_PARTS, check_range, checked_csr
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -34,7 +39,7 @@ from proptrain.errors import (
     UnreadableFileError,
 )
 from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
-from proptrain.files import check_output, whole_folder
+from proptrain.files import check_output, unwritable_is_ours, whole_folder
 from proptrain.propagate import schemes
 from proptrain.train.loop import History
 
@@ -47,7 +52,7 @@ _SCHEMES: dict[str, Any] = {
 }
 _ARRAYS = (
     *("given_", "stopping_", "label_distributions_", "reached_"),
-    *("soft_labels_", "probabilities_", "training_", "fallback_"),
+    *("soft_labels_", "probabilities_", "fallback_"),
 )
 _NUMBERS = ("best_epoch_", "n_iter_", "n_features_in_", "features_checksum_")
 
@@ -81,30 +86,26 @@ def save_model(
         "parameters": _parameters_to_json(estimator.get_params(deep=False)),
         "classes": _array_to_json(estimator.classes_),
         "numbers": {
-            name: getattr(estimator, name) for name in _NUMBERS if hasattr(estimator, name)
+            name: int(getattr(estimator, name)) for name in _NUMBERS if hasattr(estimator, name)
         },
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
         "table": table,
     }
+    contents = _contents_of(estimator, node_ids, encoder)
+    description["files"] = {name: _sha256(content) for name, content in contents.items()}
+    description["checksum"] = _checksum(description)
+    contents["model.json"] = _json_bytes(description)
     with whole_folder(folder, overwrite=overwrite) as temporary:
-        _write_arrays(temporary / "arrays.safetensors", _arrays_of(estimator))
-        if node_ids is not None:
-            _write_json(temporary / "nodes.json", _array_to_json(node_ids))
-        if encoder is not None:
-            import skops.io
-
-            skops.io.dump(encoder, temporary / "encoder.skops")
-        files = {path.name: _sha256(path.read_bytes()) for path in sorted(temporary.iterdir())}
-        description["files"] = files
-        description["checksum"] = _checksum(description)
-        _write_json(temporary / "model.json", description)
+        for name, content in contents.items():
+            (temporary / name).write_bytes(content)
 
 
 def check_model_output(folder: str | Path, *, overwrite: bool) -> None:
     """Raise early, before long work, if no model could be written to this folder."""
     folder = Path(folder)
     check_output(folder, overwrite=overwrite, folder=True)
-    others = sorted({p.name for p in folder.iterdir()} - _FILES) if folder.is_dir() else []
+    with unwritable_is_ours(folder):
+        others = sorted({p.name for p in folder.iterdir()} - _FILES) if folder.is_dir() else []
     if others:
         raise OutputExistsError(
             f"Only a model may be overwritten, but {folder} holds other files ({others[0]}"
@@ -117,16 +118,22 @@ def load_model(folder: str | Path) -> SavedModel:
     folder = Path(folder)
     description = _read_description(folder)
     try:
-        for name, expected in description["files"].items():
-            _check_file(folder, name, expected)
+        # Each file is read once: what is parsed is what was hashed.
+        contents = {
+            name: _read_checked(folder, name, expected)
+            for name, expected in description["files"].items()
+        }
+        estimator = _read_estimator(description, _parse_arrays(contents["arrays.safetensors"]))
         return SavedModel(
-            _read_estimator(folder, description),
-            node_ids=_read_node_ids(folder, description),
-            encoder=_read_encoder(folder, description),
-            table=description["table"],
+            estimator,
+            node_ids=_parse_node_ids(contents.get("nodes.json"), estimator.graph_.n_nodes),
+            encoder=_parse_encoder(contents.get("encoder.skops")),
+            table=_checked_table(description["table"]),
         )
-    except ProptrainError:
+    except UnreadableFileError:
         raise
+    except ProptrainError as fault:
+        raise FileFormatError(f"Cannot use the model {folder}: {fault}") from fault
     except Exception as error:  # the files are whole, but of something else's making
         raise FileFormatError(
             f"{folder} is no complete proptrain model ({type(error).__name__}: {error}). "
@@ -134,15 +141,17 @@ def load_model(folder: str | Path) -> SavedModel:
         ) from error
 
 
-def _read_estimator(folder: Path, description: dict[str, Any]) -> Any:
+def _read_estimator(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     kind = _CLASSES[description["class"]]
     estimator = kind(**_parameters_from_json(description["parameters"]))
-    _set_arrays(estimator, _read_arrays(folder / "arrays.safetensors"))
-    for name, number in description["numbers"].items():
-        setattr(estimator, name, number)
     estimator.classes_ = _array_from_json(description["classes"])
+    estimator.graph_ = Graph(_matrix_from_arrays("graph", arrays))
+    _set_numbers(estimator, description["numbers"])
+    _set_arrays(estimator, arrays)
     if description["feature_names"]:
-        estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+        names = np.array(description["feature_names"], dtype=object)
+        _check_array("feature_names", names, "O", (estimator.n_features_in_,))
+        estimator.feature_names_in_ = names
     likeliest = estimator.label_distributions_.argmax(axis=1)
     estimator.transduction_ = estimator.classes_[likeliest]
     return estimator
@@ -151,15 +160,15 @@ def _read_estimator(folder: Path, description: dict[str, Any]) -> Any:
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-        checksum = description.pop("checksum")
+        description = json.loads(path.read_bytes())
+        is_unchanged = description.pop("checksum") == _checksum(description)
         version = description["format"]
     except OSError as error:
         raise UnreadableFileError(
             f"{folder} is no model folder that can be read: {path.name} {error.strerror or error}. "
             "Give the folder that `proptrain fit --out` or `save` wrote."
         ) from error
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise FileFormatError(
             f"{path} is not the description of a proptrain model. Fit and save the model again."
         ) from error
@@ -168,7 +177,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"{path} has format {version}, this proptrain ({proptrain.__version__}) reads format "
             f"{FORMAT}. Use the release that wrote it: {description.get('proptrain', 'unknown')}."
         )
-    if checksum != _checksum(description):
+    if not is_unchanged:
         raise FileFormatError(
             f"{path} was changed after it was written: its checksum does not fit. "
             "Take the original file, or fit and save the model again."
@@ -176,21 +185,40 @@ def _read_description(folder: Path) -> dict[str, Any]:
     return dict(description)
 
 
-def _check_file(folder: Path, name: str, expected: str) -> None:
+def _read_checked(folder: Path, name: str, expected: str) -> bytes:
     path = folder / name
-    if Path(name).name != name:
-        raise FileFormatError(f"model.json names a file outside its folder: {name!r}.")
+    if name not in _FILES:
+        raise FileFormatError(
+            f"model.json may name only {', '.join(sorted(_FILES))}, but it names {name!r}."
+        )
     try:
-        found = _sha256(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
         raise UnreadableFileError(
             f"{path} belongs to the model but cannot be read: {error.strerror or error}."
         ) from error
+    found = _sha256(content)
     if found != expected:
         raise FileFormatError(
-            f"{path} was changed after it was written: SHA-256 {found}, expected {expected}. "
+            f"{name} was changed after it was written: SHA-256 {found}, expected {expected}. "
             "Take the original file, or fit and save the model again."
         )
+    return content
+
+
+def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) -> dict[str, bytes]:
+    """Return the bytes of each file but model.json."""
+    from safetensors.numpy import save
+
+    arrays = {name: np.ascontiguousarray(a) for name, a in _arrays_of(estimator).items()}
+    contents = {"arrays.safetensors": save(arrays)}
+    if node_ids is not None:
+        contents["nodes.json"] = _json_bytes(_array_to_json(node_ids))
+    if encoder is not None:
+        import skops.io
+
+        contents["encoder.skops"] = skops.io.dumps(encoder)
+    return contents
 
 
 def _arrays_of(estimator: Any) -> dict[str, NDArray[Any]]:
@@ -207,21 +235,91 @@ def _arrays_of(estimator: Any) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def _layout(estimator: Any, n_hidden: int) -> dict[str, tuple[str, tuple[int | None, ...]]]:
+    """Return the dtype kind and the shape of each array of a model; None is any length."""
+    n, C = estimator.graph_.n_nodes, len(estimator.classes_)
+    layout: dict[str, tuple[str, tuple[int | None, ...]]] = {
+        "given_": ("i", (n,)),
+        "stopping_": ("i", (None,)),
+        "label_distributions_": ("f", (n, C)),
+        "reached_": ("b", (n,)),
+    }
+    if not isinstance(estimator, PTAClassifier):
+        return {**layout, "fallback_": ("f", (C,))}
+    return {
+        **layout,
+        "soft_labels_": ("f", (n, C)),
+        "probabilities_": ("f", (n, C)),
+        "weights.weight1": ("f", (estimator.n_features_in_, n_hidden)),
+        "weights.bias1": ("f", (n_hidden,)),
+        "weights.weight2": ("f", (n_hidden, C)),
+        "weights.bias2": ("f", (C,)),
+        **{f"history.{field.name}": ("f", (estimator.n_iter_,)) for field in fields(History)},
+    }
+
+
 def _set_arrays(estimator: Any, arrays: dict[str, NDArray[Any]]) -> None:
+    is_trained = isinstance(estimator, PTAClassifier)
+    layout = _layout(estimator, n_hidden=arrays["weights.bias1"].size if is_trained else 0)
+    checked = {name: arrays[name] for name in layout}
+    for name, (kind, shape) in layout.items():
+        _check_array(name, checked[name], kind, shape)
+    n_nodes, n_classes = checked["label_distributions_"].shape
+    check_range("given_", checked["given_"], -1, n_classes - 1)
+    check_range("stopping_", checked["stopping_"], 0, n_nodes - 1)
     for name in _ARRAYS:
-        if name in arrays:
-            setattr(estimator, name, arrays[name])
-    estimator.graph_ = Graph(_matrix_from_arrays("graph", arrays))
-    if isinstance(estimator, PTAClassifier):
-        estimator.weights_ = _with_prefix("weights.", arrays)
-        history = _with_prefix("history.", arrays)
+        if name in checked:
+            setattr(estimator, name, checked[name])
+    if is_trained:
+        estimator.weights_ = _with_prefix("weights.", checked)
+        history = _with_prefix("history.", checked)
         estimator.history_ = History(**{k: tuple(v.tolist()) for k, v in history.items()})
-    elif "features" in arrays:
-        estimator.features_ = arrays["features"]
-    elif "features.data" in arrays:
-        estimator.features_ = _matrix_from_arrays("features", arrays)
     else:
-        estimator.features_ = None
+        estimator.features_ = _features_from_arrays(estimator, arrays)
+
+
+def _check_array(name: str, array: NDArray[Any], kind: str, shape: tuple[int | None, ...]) -> None:
+    fits = array.ndim == len(shape) and all(
+        wanted in (None, size) for size, wanted in zip(array.shape, shape, strict=True)
+    )
+    if array.dtype.kind != kind or not fits:
+        sizes = " × ".join("any" if size is None else str(size) for size in shape)
+        raise FileFormatError(
+            f"{name} must be of kind {kind!r} and size {sizes}, got {array.dtype} of shape "
+            f"{array.shape}. Fit and save the model again."
+        )
+    # Of the history, gamma is NaN for a weighting that is no power; nothing is computed from it.
+    if kind == "f" and not name.startswith("history.") and not np.isfinite(array).all():
+        raise FileFormatError(
+            f"{name} must be finite numbers, but some are NaN or infinite. Fit and save the model "
+            "again."
+        )
+
+
+def _set_numbers(estimator: Any, numbers: dict[str, Any]) -> None:
+    needed = _NUMBERS if isinstance(estimator, PTAClassifier) else ("features_checksum_",)
+    for name in _NUMBERS:
+        if name not in numbers and name not in needed:
+            continue
+        if type(numbers[name]) is not int:  # nor a bool
+            raise FileFormatError(
+                f"{name} must be a whole number, got {numbers[name]!r}. Fit and save the model "
+                "again."
+            )
+        setattr(estimator, name, numbers[name])
+
+
+def _features_from_arrays(estimator: Any, arrays: dict[str, NDArray[Any]]) -> Features | None:
+    is_sparse = "features.data" in arrays
+    if not is_sparse and "features" not in arrays:
+        return None
+    stored = _matrix_from_arrays("features", arrays) if is_sparse else arrays["features"]
+    shape = (estimator.graph_.n_nodes, estimator.n_features_in_)
+    if stored.shape != shape:
+        raise FileFormatError(
+            f"features must be of shape {shape}, got {stored.shape}. Fit and save the model again."
+        )
+    return check_features(stored)
 
 
 def _with_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -229,17 +327,11 @@ def _with_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDAr
 
 
 def _matrix_to_arrays(name: str, matrix: sp.csr_array) -> dict[str, NDArray[Any]]:
-    return {
-        f"{name}.data": matrix.data,
-        f"{name}.indices": matrix.indices,
-        f"{name}.indptr": matrix.indptr,
-        f"{name}.shape": np.array(matrix.shape),
-    }
+    return {f"{name}.{part}": np.asarray(getattr(matrix, part)) for part in CSR_PARTS}
 
 
 def _matrix_from_arrays(name: str, arrays: dict[str, NDArray[Any]]) -> sp.csr_array:
-    parts = (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"])
-    return sp.csr_array(parts, shape=tuple(arrays[f"{name}.shape"]))
+    return checked_csr(f"{name}.", [arrays[f"{name}.{part}"] for part in CSR_PARTS])
 
 
 def _parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -251,16 +343,26 @@ def _parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
                     f"Only proptrain's own schemes can be saved ({', '.join(_SCHEMES)}), got "
                     f"{type(value).__name__}."
                 )
-            written[name] = {"name": type(value).__name__, **asdict(value)}
+            numbers = {k: _plain(f"scheme.{k}", v) for k, v in asdict(value).items()}
+            written[name] = {"name": type(value).__name__, **numbers}
         elif name == "weighting" and not isinstance(value, str):
             written[name] = repr(value)  # prediction has no use for it; only refitting would
         elif name == "random_state" and not isinstance(value, int | np.integer | None):
             written[name] = None
-        elif isinstance(value, np.generic):
-            written[name] = value.item()
         else:
-            written[name] = value
+            written[name] = _plain(name, value)
     return written
+
+
+def _plain(name: str, value: Any) -> str | int | float | None:
+    """Return a parameter as JSON holds it and gives it back; a tuple, say, would become a list."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, str | int | float):
+        return plain
+    raise InvalidInputError(
+        f"To be saved, the parameter {name} must be text, a number, a boolean or None, got "
+        f"{value!r} ({type(value).__name__}). Set another with set_params(...) first."
+    )
 
 
 def _parameters_from_json(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -272,60 +374,80 @@ def _parameters_from_json(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _array_to_json(array: NDArray[Any]) -> dict[str, Any]:
-    values = array.tolist()
+    values = _checked_values(array.tolist())
+    return {"dtype": array.dtype.str if array.dtype != object else "object", "values": values}
+
+
+def _array_from_json(written: dict[str, Any]) -> NDArray[Any]:
+    dtype = np.dtype(written["dtype"])
+    if dtype.kind not in "biufUO":
+        raise FileFormatError(f"Class labels and node ids must be text or numbers, got {dtype}.")
+    # Text gets the length that it needs: a claimed one could fill the memory.
+    return np.array(_checked_values(written["values"]), dtype=str if dtype.kind == "U" else dtype)
+
+
+def _checked_values(values: Any) -> list[Any]:
     kinds = {type(value) for value in values}
     if not kinds <= {str, int, float, bool}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise InvalidInputError(
             f"Class labels and node ids must be text or numbers to be saved, got {names}."
         )
-    return {"dtype": array.dtype.str if array.dtype != object else "object", "values": values}
+    return list(values)
 
 
-def _array_from_json(written: dict[str, Any]) -> NDArray[Any]:
-    return np.array(written["values"], dtype=np.dtype(written["dtype"]))
-
-
-def _read_node_ids(folder: Path, description: dict[str, Any]) -> NDArray[Any] | None:
-    if "nodes.json" not in description["files"]:
+def _parse_node_ids(content: bytes | None, n_nodes: int) -> NDArray[Any] | None:
+    if content is None:
         return None
-    return _array_from_json(json.loads((folder / "nodes.json").read_text(encoding="utf-8")))
+    node_ids = _array_from_json(json.loads(content))
+    if len(node_ids) != n_nodes:
+        raise FileFormatError(
+            f"nodes.json must name each of the {n_nodes:,} nodes, got {len(node_ids):,} names. "
+            "Fit and save the model again."
+        )
+    return node_ids
 
 
-def _read_encoder(folder: Path, description: dict[str, Any]) -> Any:
-    if "encoder.skops" not in description["files"]:
+def _checked_table(table: Any) -> dict[str, Any] | None:
+    if not isinstance(table, dict | None):
+        raise FileFormatError(f"table must be a JSON object or null, got {table!r}.")
+    return table
+
+
+def _parse_encoder(content: bytes | None) -> Any:
+    if content is None:
         return None
     import skops.io
+    from sklearn.compose import ColumnTransformer
 
-    path = folder / "encoder.skops"
     # Beside scikit-learn's own, which skops knows to be harmless, an encoder holds a dtype.
-    unknown = set(skops.io.get_untrusted_types(file=path)) - {"numpy.dtype"}
+    unknown = set(skops.io.get_untrusted_types(data=content)) - {"numpy.dtype"}
     if unknown:
         raise FileFormatError(
-            f"{path} holds types that no column encoder has: {', '.join(sorted(unknown))}. "
+            f"encoder.skops holds types that no column encoder has: {', '.join(sorted(unknown))}. "
             "It was not loaded. Fit and save the model again."
         )
-    return skops.io.load(path, trusted=["numpy.dtype"])
+    encoder = skops.io.loads(content, trusted=["numpy.dtype"])
+    if not isinstance(encoder, ColumnTransformer):
+        raise FileFormatError(
+            f"encoder.skops must hold a ColumnTransformer, got {type(encoder).__name__}. Fit and "
+            "save the model again."
+        )
+    return encoder
 
 
-def _write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    from safetensors.numpy import save_file
-
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _parse_arrays(content: bytes) -> dict[str, NDArray[Any]]:
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load
 
     try:
-        return dict(load_file(path))
+        return dict(load(content))
     except SafetensorError as error:
-        raise FileFormatError(f"{path} is no safetensors file: {error}.") from error
+        raise FileFormatError(f"arrays.safetensors is no safetensors file: {error}.") from error
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+def _json_bytes(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, indent=1).encode()
 
 
 def _checksum(description: dict[str, Any]) -> str:

@@ -53,7 +53,7 @@ def pose_problem(
     if features is not None and features.shape[0] != len(codes):
         raise InvalidInputError(
             f"X and y must have one row for each node, got inconsistent numbers of samples: "
-            f"{features.shape[0]:,} and {len(codes):,}."
+            f"{features.shape[0]:,} and {len(codes):,}. Give y a -1 for every unlabelled node."
         )
     built = _built_graph(graph, features, len(codes), n_neighbors, random)
     if stopping is None:
@@ -92,8 +92,13 @@ def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray
     if len(names) < 2:
         raise LabelError(
             f"At least two classes must have a labelled node, but there is one class only: "
-            f"{names[0]!r}. (The value {unlabelled!r} marks unlabelled nodes; if it is a class of "
-            "yours, choose another marker with the parameter `unlabelled`.)"
+            f"{names[0]!r}."
+            + (
+                f" (The value {unlabelled!r} marks unlabelled nodes; if it is a class of yours, "
+                "choose another marker with the parameter `unlabelled`.)"
+                if unlabelled is not None
+                else " Label nodes of another class too."
+            )
         )
     is_array = isinstance(values, np.ndarray)
     keeps_type = is_array and array.dtype.kind in "biufU" and not isinstance(names[0], str | bool)
@@ -193,6 +198,6 @@ def _check_roles(
     unseen = np.setdiff1d(codes[stop], codes[train])
     if unseen.size:
         raise LabelError(
-            f"Every class must have a training node, but class {classes[unseen[0]]!r} has only "
-            "stopping nodes: the model would never see it. Leave one of its nodes for training."
+            f"Every class must have a training node, but class {classes[unseen[0]].item()!r} has "
+            "only stopping nodes: the model would never see it. Leave one of them for training."
         )

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from proptrain import cli, load_dataset
 from proptrain.data.catalog import find_file
+from proptrain.persistence import load_model
 
 N = 600  # papers of Cora, so that a fit takes a second or two
 N_NEW = 20
@@ -133,7 +135,7 @@ def test_fit_says_what_it_read_and_what_to_do_next(papers):
     assert f"{N - N_NEW} nodes, " in said
     assert "one-way made two-way, 0 duplicates merged, 0 self-loops dropped" in said
     assert "columns: text: words; categorical: venue; numeric: pages" in said
-    assert "right on held-out labels; written to model" in said
+    assert "right on the stopping labels; written to model" in said
     assert "next: proptrain predict model" in said
     assert "Warning" not in said
     written = sorted(path.name for path in (papers.folder / "model").iterdir())
@@ -197,6 +199,22 @@ def test_a_new_node_is_reached_by_way_of_another(run, at_papers, tmp_path):
     assert reached[[first, second, third]].tolist() == [True, True, False]
 
 
+@pytest.mark.parametrize("method", ["LP", "PTS"])
+def test_a_new_node_is_reached_only_within_the_steps(run, tmp_path, method):
+    write_small(tmp_path)
+    assert run(*small_fit(tmp_path), "--method", method).code == 0
+    new, edges = tmp_path / "new.csv", tmp_path / "new_edges.csv"
+    new.write_text("name,size,colour\n" + "".join(f"q{i},1,red\n" for i in range(15)))
+    ends = ["n0", *(f"q{i}" for i in range(15))]
+    edges.write_text("a,b\n" + "".join(f"{i},{j}\n" for i, j in pairwise(ends)))
+    words = ("--nodes", new, "--edges", edges, "--out", tmp_path / "p.csv")
+    assert run("predict", tmp_path / "model", *words).code == 0
+    reached = pd.read_csv(tmp_path / "p.csv")["reached"]
+    classifier = load_model(tmp_path / "model").estimator
+    first = 10 if 0 not in classifier.stopping_ else 8  # else the label of n2, two steps off
+    assert reached.tolist() == [True] * first + [False] * (15 - first)
+
+
 def test_parquet_in_and_out(run, at_papers, tmp_path):
     for name in ("nodes", "edges"):
         pd.read_csv(f"{name}.csv").to_parquet(tmp_path / f"{name}.parquet")
@@ -230,6 +248,7 @@ def test_evaluate_on_ones_own_data(run, at_papers, tmp_path):
     told = json.loads(done.out)
     assert (told["dataset"], told["runs"], list(told["methods"])) == ("nodes", 2, ["LP"])
     lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(lines) == told["methods"]["LP"]["runs"] == 2  # named twice, run once
     fields = "dataset method split_seed init_seed accuracy stop_accuracy epochs best_epoch seconds"
     assert all(list(line) == fields.split() for line in lines)
     assert told["methods"]["LP"]["mean"] == pytest.approx(np.mean([x["accuracy"] for x in lines]))
@@ -275,6 +294,7 @@ def test_demo_writes_the_page_and_shows_the_three(run, tmp_path):
     assert done.code == 0
     for method in ("LP: label", "MLP: the", "PTA: propagate"):
         assert method in done.out
+    assert "±" not in done.out  # one run has no interval
     assert str(page.name) in done.err
     html = page.read_text(encoding="utf-8")
     assert html.count("<svg") >= 3
@@ -295,7 +315,12 @@ def test_evaluate_a_named_set(run, tmp_path):
     tuned = run("evaluate", "cora", "--runs", 1, "--method", "LP", "--validation", "--json")
     assert json.loads(tuned.out)["methods"]["LP"]["mean"] != told["methods"]["LP"]["mean"]
     text = run("evaluate", "cora", "--runs", 1, "--method", "LP")
-    assert f"{100 * told['methods']['LP']['mean']:.2f} ± 0.00" in text.out
+    assert told["methods"]["LP"]["low"] is told["methods"]["LP"]["high"] is None
+    accuracy = f"{100 * told['methods']['LP']['mean']:.2f}"
+    assert f"│ {accuracy} │ – │ 0 │" in one_line(text.out)
+    assert "±" not in text.out
+    two = run("evaluate", "cora", "--runs", 2, "--method", "LP")
+    assert two.out.count("±") == 1
     assert "cora: accuracy in percent over 1 runs" in one_line(text.out)
 
 
@@ -331,6 +356,9 @@ def test_help_teaches(run):
         assert "Example" in text
         assert f"proptrain {' '.join(words)} " in text.partition("Example")[2]
         assert one_line(run(*words, "-h").out) == text
+    checked, fetched = (one_line(run("data", c, "-h").out) for c in ("check", "fetch"))
+    assert "Data sets; cora and the paper's if none is named." in checked.replace("│ │ ", "")
+    assert "Data sets; all of the paper's if none is named" in fetched.replace("│ │ ", "")
     start = one_line(run("--help").out)
     assert "proptrain fit --edges edges.csv --nodes nodes.csv --label topic --out model/" in start
     assert "Exit codes: 0 done, 1 the input cannot be used" in start
@@ -348,6 +376,7 @@ def test_help_teaches(run):
         ("nothing",),
         ("evaluate", "cora", "--runs", "0"),
         ("evaluate", "cora", "--per-class", "0"),
+        ("fit", "--out", "x", "--seed", "-1"),
     ],
 )
 def test_wrong_usage_is_exit_code_two(run, words):
@@ -585,6 +614,8 @@ def test_predict_refuses_models_and_outputs_that_are_none(run, tmp_path, small_m
     match = "does not exist. Create it first."
     refused(run, tmp_path, match, *words, "--out", tmp_path / "nowhere" / "p.csv")
     (tmp_path / "p.csv").write_text("mine")
+    match = "--out must not be one of the inputs"
+    refused(run, tmp_path, match, *words, *out, "--nodes", tmp_path / "p.csv", "--overwrite")
     refused(run, tmp_path, "p.csv exists already and is left alone", *words, *out)
     (tmp_path / "folder.csv").mkdir()
     match = "The output must be a file"

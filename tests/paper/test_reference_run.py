@@ -129,11 +129,11 @@ def test_the_ensembled_stopping_accuracy_is_theirs_in_every_epoch(run, recorded,
 
 
 @methods
-def test_the_fast_stopping_accuracy_is_theirs_to_one_node(run, recorded, method):
-    got = run(method).fast
-    np.testing.assert_allclose(
-        got, recorded[f"{method}.stop_acc_fast"], rtol=0, atol=1 / 500 + 1e-6
-    )
+def test_the_fast_stopping_accuracy_is_theirs(run, recorded, method):
+    difference = np.abs(np.array(run(method).fast) - recorded[f"{method}.stop_acc_fast"])
+    assert difference.max() < 1 / 500 + 1e-6
+    # PTA: one node in one epoch, a near-tie; see docs/deviations.md.
+    assert np.count_nonzero(difference > 1e-6) <= (1 if method == "PTA" else 0)
 
 
 @methods

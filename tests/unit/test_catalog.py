@@ -224,6 +224,30 @@ def test_a_file_that_cannot_be_read(tmp_path):
         check_file(tmp_path / "pubmed.npz", CATALOG["pubmed"])
 
 
+@pytest.mark.parametrize(
+    ("question", "ask"),
+    [
+        ("is_file", lambda folder: find_file("pubmed", folder)),
+        ("is_file", lambda folder: load_dataset("pubmed", folder)),
+        ("exists", lambda folder: load_dataset("pubmed", folder)),
+        ("exists", lambda folder: fetch("pubmed", folder)),
+    ],
+    ids=["find", "load", "choose where to download", "fetch"],
+)
+def test_a_folder_that_may_not_be_entered(tmp_path, monkeypatch, question, ask):
+    closed, answer = tmp_path / "closed", getattr(Path, question)
+
+    def refuse(self):
+        if closed in (self, *self.parents):
+            raise PermissionError(13, "Permission denied", str(self))
+        return answer(self)
+
+    monkeypatch.setattr(Path, question, refuse)
+    message = r"Cannot look for .*closed.*: Permission denied\. .*check the permissions, or name an"
+    with pytest.raises(UnreadableFileError, match=message):
+        ask(closed)
+
+
 def test_a_missing_file_is_described(tmp_path):
     expected = (
         f"'citeseer' must be in one of the folders {tmp_path}, .*citeseer.npz with SHA-256 9c72e.*"

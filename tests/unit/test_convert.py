@@ -226,3 +226,10 @@ def test_missing_pyg_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
     with pytest.raises(MissingPackageError, match=r"pip install proptrain\[pyg\]"):
         dataset_to_pyg(make_dataset(np.ones((5, 2), dtype=np.float32)))
+
+
+def test_networkx_nodes_that_are_positions_stay_where_they_are():
+    graph = nx.Graph()
+    graph.add_nodes_from([3, 1, 0, 2])
+    graph.add_edge(3, 1)
+    assert as_graph(graph).adjacency.toarray()[3, 1] == 1

@@ -576,6 +576,42 @@ def test_new_nodes_of_label_propagation():
     np.testing.assert_allclose(clf.predict_proba(NEW, edges=NEW_EDGES), expected, atol=1e-6)
 
 
+def chain(n_new, first=0):
+    """New nodes in a row, the first of them tied to a fitted node."""
+    return [(first, 40), *((40 + i, 41 + i) for i in range(n_new - 1))]
+
+
+@pytest.mark.parametrize("clamp", [True, False])
+@pytest.mark.parametrize("make", [pta, lp])
+def test_a_label_reaches_as_many_new_nodes_as_there_are_steps(make, clamp):
+    alone = np.zeros((40, 40))  # so that labels go along the new edges only
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that no label reaches most nodes
+        clf = make(steps=4, clamp=clamp).fit(FEATURES, Y, graph=alone, stopping=STOP)
+    training, stopping, unlabelled = 4, STOP[0], 30
+    np.testing.assert_array_equal(clf.find_reached(chain(7, training)), [True] * 4 + [False] * 3)
+    for fitted in (stopping, unlabelled):  # a stopping label is not spread
+        assert not clf.find_reached(chain(7, fitted)).any()
+    assert clf.find_reached(chain(7, training), n_new=9).tolist() == [True] * 4 + [False] * 5
+    assert clf.find_reached([]).shape == (0,)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("make", [pta, lp])
+def test_new_nodes_are_reached_as_if_they_had_been_fitted(make, scheme):
+    larger, edges = np.zeros((55, 55)), chain(15)
+    larger[:40, :40] = ADJACENCY
+    larger[tuple(np.transpose(edges))] = 1
+    y, features = np.concatenate([Y, [-1] * 15]), np.concatenate([FEATURES, np.ones((15, 6))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        clf = make(scheme=scheme).fit(FEATURES, Y, graph=ADJACENCY, stopping=STOP)
+        whole = make(scheme=scheme).fit(features, y, graph=larger + larger.T, stopping=STOP)
+    np.testing.assert_array_equal(clf.find_reached(edges), whole.reached_[40:])
+    block = sp.coo_array((larger + larger.T)[40:])
+    np.testing.assert_array_equal(clf.find_reached(block), whole.reached_[40:])
+
+
 def test_without_edges_label_propagation_asks_the_nearest_fitted_nodes():
     clf = lp(n_neighbors=3).fit(FEATURES, Y, graph=ADJACENCY)
     direction = FEATURES / np.linalg.norm(FEATURES, axis=1, keepdims=True)
@@ -689,6 +725,13 @@ def test_unknown_weighting(weighting):
     fit_error(message, clf=pta(weighting=weighting))
 
 
+@pytest.mark.parametrize("make", [pta, lp])
+@pytest.mark.parametrize("scheme", ["ppr", 3, Heat, [0.9, 0.9]])
+def test_a_scheme_that_is_none(make, scheme):
+    message = "scheme must be None or one of PPR, Power, Mean, Heat and Exact.*got "
+    fit_error(message, clf=make(scheme=scheme))
+
+
 def test_parameters_that_cannot_be():
     fit_error("epsilon must be a positive number, got 0", clf=pta(epsilon=0))
     fit_error("alpha, the weight of the restart, must be above 0", clf=pta(alpha=0))
@@ -759,6 +802,8 @@ def test_what_prediction_needs():
     for clf in (pta(), lp()):
         with pytest.raises(ValueError, match="not fitted yet"):
             clf.predict()
+        with pytest.raises(ValueError, match="not fitted yet"):
+            clf.find_reached([])
         with pytest.raises(ValueError, match="not fitted yet"):
             clf.save("nowhere")
 

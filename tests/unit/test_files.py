@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,6 @@ def test_a_file_appears_at_the_end_and_alone(tmp_path):
         assert not path.exists()
     assert path.read_text() == "whole"
     assert names(tmp_path) == ["a.txt"]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
 def test_a_folder_appears_at_the_end_and_alone(tmp_path):
@@ -49,7 +48,19 @@ def test_a_folder_appears_at_the_end_and_alone(tmp_path):
         assert not path.exists()
     assert (path / "content").read_text() == "whole"
     assert names(tmp_path) == ["a"]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002])
+def test_who_may_read_it_is_for_the_umask_to_say(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        write(tmp_path / "file")
+        write_folder(tmp_path / "folder")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o777 & ~umask
+    assert stat.S_IMODE((tmp_path / "folder" / "content").stat().st_mode) == 0o666 & ~umask
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
@@ -140,11 +151,22 @@ def test_a_folder_that_is_not_there_or_may_not_be_written(tmp_path, writer, monk
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(Path, "touch", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(UnwritableOutputError, match="a cannot be written: Permission denied"):
         writer(tmp_path / "a")
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("question", ["exists", "is_dir"])
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_folder_that_may_not_be_entered(tmp_path, monkeypatch, question, folder):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, question, refuse)
+    with pytest.raises(UnwritableOutputError, match=r"a cannot be written: Permission denied\. Ch"):
+        check_output(tmp_path / "a", overwrite=False, folder=folder)
 
 
 def test_check_output_says_it_early_and_writes_nothing(tmp_path):

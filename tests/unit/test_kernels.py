@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from proptrain.kernels import sparse_product, transposed_product
+from proptrain.errors import InvalidInputError
+from proptrain.kernels import dense_product, sparse_product, transposed_product
 
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-13}
 types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -128,7 +129,8 @@ def test_sums_are_taken_in_stored_order_with_fused_multiply_add(dtype):
 
 PROGRAM = """
 import hashlib, numba, numpy as np, scipy.sparse as sp
-from proptrain.kernels import sparse_product, transposed_product
+from proptrain.errors import InvalidInputError
+from proptrain.kernels import dense_product, sparse_product, transposed_product
 random = np.random.default_rng(0)
 matrix = sp.random_array((997, 300), density=0.05, rng=random, format="csr", dtype=np.float32)
 right = random.standard_normal((300, 64)).astype(np.float32)
@@ -166,3 +168,28 @@ def test_works_where_compiled_code_cannot_be_kept(tmp_path):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "3.0"
+
+
+@types
+def test_dense_product_is_numpys(dtype):
+    random = np.random.default_rng(3)
+    left = random.normal(size=(50, 9)).astype(dtype)
+    right = random.normal(size=(9, 4)).astype(dtype)
+    np.testing.assert_allclose(
+        dense_product(left, right), left @ right, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+    )
+    transposed = np.asfortranarray(right)  # as the gradient of the hidden layer comes
+    np.testing.assert_array_equal(dense_product(left, transposed), dense_product(left, right))
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda: sparse_product(sp.csr_array(np.ones((2, 50_000))), np.ones((3, 1))),
+        lambda: dense_product(np.ones((2, 4)), np.ones((3, 1))),
+        lambda: transposed_product(np.ones((2, 4)), np.ones((3, 1))),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_before_memory_is_read(product):
+    with pytest.raises(InvalidInputError, match="inner sizes are equal, got"):
+        product()

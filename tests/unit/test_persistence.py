@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
+import resource
 import shutil
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 import skops.io
+from safetensors.numpy import load, save
 
 import proptrain
 from proptrain import (
@@ -234,6 +237,21 @@ def test_what_cannot_be_saved_is_said_and_leaves_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("value", [object(), (-1, -2), [-1], {"none": -1}, np.datetime64("2020")])
+def test_a_parameter_that_json_would_lose_is_named(tmp_path, value):
+    original = fitted().set_params(unlabelled=value)
+    message = "the parameter unlabelled must be text, a number, a boolean or None, got "
+    with pytest.raises(InvalidInputError, match=message):
+        original.save(tmp_path / "model")
+    assert names(tmp_path) == []
+
+
+def test_a_schemes_numbers_may_be_numpys(tmp_path):
+    fitted(lp(scheme=PPR(np.float32(0.25), np.int64(3)))).save(tmp_path / "model")
+    loaded = LabelPropagationClassifier.load(tmp_path / "model")
+    assert loaded.scheme == PPR(0.25, 3)
+
+
 # --- nothing pickled --------------------------------------------------------------------------
 
 
@@ -358,7 +376,7 @@ def test_an_encoder_with_a_foreign_type_is_not_loaded(model, foreign, monkeypatc
     encoder.extra = foreign
     skops.io.dump(encoder, model / "encoder.skops")
     reseal(model)
-    monkeypatch.setattr(skops.io, "load", None)  # would fail if it were called
+    monkeypatch.setattr(skops.io, "loads", None)  # would fail if it were called
     message = r"holds types that no column encoder has: .*(Foreign|rmtree).* It was not loaded"
     with pytest.raises(FileFormatError, match=message):
         load_model(model)
@@ -400,12 +418,140 @@ def test_files_of_another_making_with_right_hashes_are_refused(model, name, cont
         (lambda d: d.update({"class": "Popen"}), "no complete proptrain model.*Popen"),
         (lambda d: d["parameters"].update(shell=True), "no complete proptrain model.*shell"),
         (lambda d: d["parameters"].update(scheme={"name": "Foo"}), "no complete proptrain model"),
-        (lambda d: d["files"].update({"../secret": "0"}), "names a file outside its folder"),
+        (lambda d: d["parameters"].update(scheme={"name": "PPR", "alpha": 7}), "Cannot use.*alpha"),
+        (lambda d: d["files"].update({"../secret": "0"}), r"may name only .* names '\.\./secret'"),
+        (lambda d: d["files"].update({"more": "0"}), "may name only .* names 'more'"),
+        (lambda d: d["files"].pop("arrays.safetensors"), "no complete proptrain model"),
+        (lambda d: d["numbers"].pop("n_iter_"), "no complete proptrain model.*n_iter_"),
+        (lambda d: d["numbers"].update(n_iter_="12"), "n_iter_ must be a whole number, got '12'"),
+        (lambda d: d["numbers"].update(best_epoch_=1.5), "best_epoch_ must be a whole .* 1.5"),
+        (lambda d: d["numbers"].update(best_epoch_=True), "best_epoch_ must be a whole .* True"),
+        (lambda d: d["numbers"].update(n_features_in_=4), "weight1 must be .* size 4 × 4"),
+        (lambda d: d["numbers"].update(n_iter_=11), "history.train_loss must be .* size 11"),
+        (lambda d: d["classes"]["values"].pop(), r"label_distributions_ .* size 8 × 1, .*\(8, 2\)"),
+        (lambda d: d["classes"].update(values=[[1], [2]]), "text or numbers.* got list"),
+        (lambda d: d["classes"].update(dtype="V1000000000"), "must be text or numbers, got"),
+        (lambda d: d.update(feature_names=["a"]), "feature_names must be .* size 5"),
+        (lambda d: d.update(table=["id"]), "table must be a JSON object or null"),
     ],
 )
 def test_a_description_of_another_making_is_refused(model, change, match):
     reseal(model, change)
     with pytest.raises(FileFormatError, match=match):
+        load_model(model)
+
+
+def test_no_name_in_the_description_becomes_an_attribute(model):
+    reseal(model, lambda d: d["numbers"].update(predict=7, graph_=7, weights_=7))
+    loaded = load_model(model).estimator
+    assert "predict" not in vars(loaded)
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), fitted().predict_proba(NEW))
+
+
+def test_a_claimed_length_of_text_fills_no_memory(model):
+    reseal(model, lambda d: d["classes"].update(dtype="<U500000000"))
+    assert load_model(model).estimator.classes_.dtype == "<U4"
+
+
+def test_as_many_node_ids_as_nodes(model):
+    (model / "nodes.json").write_text('{"dtype": "<i8", "values": [1, 2, 3]}')
+    reseal(model)
+    with pytest.raises(FileFormatError, match=r"must name each of the 8 nodes, got 3 names"):
+        load_model(model)
+
+
+def test_an_encoder_that_is_none(model):
+    skops.io.dump({"a": 1}, model / "encoder.skops")
+    reseal(model)
+    with pytest.raises(FileFormatError, match="must hold a ColumnTransformer, got dict"):
+        load_model(model)
+
+
+def with_nan(array):
+    return np.where(np.arange(array.size).reshape(array.shape) == 1, np.nan, array)
+
+
+ANY_MODEL = {
+    "given_": [lambda a: a[:3], lambda a: a + 1, lambda a: a - 1, lambda a: a * 1.0],
+    "stopping_": [lambda a: a + 8, lambda a: a - 9, lambda a: a[:, None], lambda a: a > 0],
+    "label_distributions_": [lambda a: a[:3], lambda a: a[:, :1], with_nan, lambda a: a > 0],
+    "reached_": [lambda a: a[:3], lambda a: a * 1],
+    "graph.data": [lambda a: a[1:], lambda a: -a, with_nan],
+    "graph.indices": [lambda a: a + 10**6, lambda a: a - 10**6, lambda a: a * 1.0],
+    "graph.indptr": [lambda a: a[::-1].copy(), lambda a: a + 1, lambda a: a[:-1]],
+    "graph.shape": [lambda a: a + 1, lambda a: a[:1], lambda a: a * 2**40],
+}
+PTA_ONLY = {
+    "soft_labels_": [lambda a: a[:3], with_nan],
+    "probabilities_": [lambda a: a[:3], lambda a: a.T.copy(), with_nan],
+    "weights.weight1": [lambda a: a[1:], lambda a: a[:, 1:].copy(), lambda a: a[0], with_nan],
+    "weights.bias1": [lambda a: a[1:], lambda a: a[None], lambda a: a > 0],
+    "weights.weight2": [lambda a: a[1:], with_nan],
+    "weights.bias2": [lambda a: a[1:], lambda a: a.astype(int)],
+    "history.stop_loss": [lambda a: a[1:], lambda a: a > 0],
+}
+LP_ONLY = {"fallback_": [lambda a: a[1:], with_nan]}
+DENSE = {"features": [lambda a: a[:3], lambda a: a[:, 1:].copy(), lambda a: a[0], with_nan]}
+SPARSE = {
+    "features.indices": [lambda a: a + 10**6, lambda a: a - 10**6, lambda a: a * 1.0],
+    "features.indptr": [lambda a: a[::-1].copy(), lambda a: a * 2, lambda a: a[:3]],
+    "features.shape": [lambda a: a - 1, lambda a: a + np.arange(2), lambda a: a * 1.0],
+    "features.data": [lambda a: a[1:], with_nan],
+}
+LAYOUTS = {
+    "pta": (pta, np.array, ANY_MODEL | PTA_ONLY),
+    "lp": (lp, np.array, ANY_MODEL | LP_ONLY | DENSE),
+    "sparse lp": (lp, sp.csr_array, SPARSE),
+}
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "change"),
+    [
+        pytest.param(layout, name, change, id=f"{layout}-{name}-{number}")
+        for layout, (*_, changes) in LAYOUTS.items()
+        for name, ways in changes.items()
+        for number, change in enumerate([*ways, None])
+        if change or name not in ("features", "features.data")  # without features it is a model
+    ],
+)
+def test_arrays_of_another_making_with_right_hashes_are_refused(tmp_path, layout, name, change):
+    make, kind, _ = LAYOUTS[layout]
+    y = [0, 1, -1, -1, 0, 1, -1, -1]
+    make().fit(kind(X), y, graph=EDGES, stopping=[4]).save(tmp_path / "model")
+    path = tmp_path / "model" / "arrays.safetensors"
+    arrays = load(path.read_bytes())
+    array = arrays.pop(name)
+    if change is not None:
+        arrays[name] = np.ascontiguousarray(change(array))
+    path.write_bytes(save(arrays))
+    reseal(tmp_path / "model")
+    with pytest.raises(FileFormatError, match=r"Cannot use the model|no complete proptrain model"):
+        load_model(tmp_path / "model")
+
+
+def test_each_file_is_read_once(model, monkeypatch):
+    opened, read_bytes = [], Path.read_bytes
+
+    def swap_after_reading(self):
+        content = read_bytes(self)
+        opened.append(self.name)
+        self.write_bytes(b"swapped between the check and the use")
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", swap_after_reading)
+    saved = load_model(model)
+    assert sorted(opened) == ["arrays.safetensors", "encoder.skops", "model.json", "nodes.json"]
+    assert saved.node_ids[0] == "n0"
+    assert saved.encoder is not None
+
+
+@pytest.mark.parametrize(
+    "text", [r'{"checksum": "", "format": 1, "class": "\ud800"}', "[" * 10**5], ids=["text", "deep"]
+)
+def test_a_description_that_json_allows_and_we_do_not(model, text):
+    (model / "model.json").write_text(text)
+    with pytest.raises(FileFormatError, match="is not the description of a proptrain model"):
         load_model(model)
 
 
@@ -458,17 +604,27 @@ def test_only_a_model_is_ever_overwritten(tmp_path):
         fitted().save(tmp_path / "nowhere" / "model")
 
 
-@pytest.mark.parametrize("part", ["_write_arrays", "_write_json", "_checksum", "_sha256"])
-def test_an_error_half_way_leaves_the_old_model_and_nothing_else(model, monkeypatch, part):
+@pytest.mark.parametrize("n_bytes", [0, 100, 3000])
+def test_a_full_disk_leaves_the_old_model_and_nothing_else(model, n_bytes):
     before = {path.name: path.read_bytes() for path in model.iterdir()}
-
-    def no_room(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, part, no_room)
-    with pytest.raises(OSError, match="No space left"):
-        save_all(model, overwrite=True)
-    with pytest.raises(OSError, match="No space left"):
-        save_all(model.parent / "second")
+    assert len(before["encoder.skops"]) > n_bytes
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, limits[1]))  # no file may grow beyond
+    try:
+        with pytest.raises(UnwritableOutputError, match="model cannot be written: File too large"):
+            save_all(model, overwrite=True)
+        with pytest.raises(UnwritableOutputError, match="second cannot be written: File too large"):
+            save_all(model.parent / "second")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert names(model.parent) == ["model"]
     assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+
+
+def test_a_model_folder_that_may_not_be_listed(model, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(UnwritableOutputError, match="model cannot be written: Permission denied"):
+        files.check_model_output(model, overwrite=True)

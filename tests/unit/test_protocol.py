@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, split_nodes
 from proptrain.errors import InvalidInputError, LabelError
 from proptrain.experiments.methods import METHODS, Method, find_methods
 from proptrain.experiments.protocol import Protocol, Run, protocol_for, run_all, run_once
-from proptrain.experiments.statistics import Estimate, bootstrap_mean
+from proptrain.experiments.statistics import bootstrap_mean
+from proptrain.experiments.summary import summarise
 
 SMALL = Protocol(n_known=30, per_class=4, n_stop=10, alpha=0.25)
 
@@ -206,10 +207,47 @@ def test_the_interval_depends_on_its_seed_alone():
     assert bootstrap_mean(values) == bootstrap_mean(values)
     assert bootstrap_mean(values, seed=1) != bootstrap_mean(values)
     assert bootstrap_mean(values, n_resamples=10) != bootstrap_mean(values)
-    assert bootstrap_mean([0.7]) == Estimate(0.7, 0.7, 0.7)
     before = np.random.get_state()[1].copy()
     bootstrap_mean(values)
     np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+def test_one_value_has_no_interval():
+    alone = bootstrap_mean([0.7])
+    assert alone.mean == 0.7
+    assert np.isnan([alone.low, alone.high, alone.half_width]).all()
+    both_alike = bootstrap_mean([0.7, 0.7])
+    assert both_alike.low == both_alike.high == pytest.approx(0.7)
+
+
+def made_run(method, accuracy, seconds=1.0, epochs=10):
+    return Run("small", method, 1, 0, accuracy, 0.5, epochs, 3, seconds)
+
+
+def test_a_summary_for_each_method_in_the_order_they_ran():
+    runs = [
+        made_run("PTA", 0.8, seconds=1, epochs=10),
+        made_run("LP", 0.7, seconds=5, epochs=0),
+        made_run("PTA", 0.9, seconds=9, epochs=40),
+        made_run("PTA", 0.7, seconds=2, epochs=15),
+    ]
+    pta, lp = summarise(runs)
+    assert (pta.method, pta.accuracies) == ("PTA", (0.8, 0.9, 0.7))
+    assert pta.estimate == bootstrap_mean([0.8, 0.9, 0.7])
+    assert pta.to_json() == {
+        "mean": pta.estimate.mean,
+        "low": pta.estimate.low,
+        "high": pta.estimate.high,
+        "runs": 3,
+        "median_seconds": 2,
+        "median_epochs": 15,
+    }
+    assert (lp.method, lp.accuracies) == ("LP", (0.7,))
+    told = lp.to_json()
+    assert (told["mean"], told["low"], told["high"], told["runs"]) == (0.7, None, None, 1)
+    assert summarise([]) == ()
+    with pytest.raises(FrozenInstanceError):
+        lp.method = "MLP"
 
 
 # --- methods ----------------------------------------------------------------------------------
@@ -235,6 +273,7 @@ def test_methods_have_the_papers_settings():
 
 def test_methods_are_found_in_any_case_and_in_the_order_asked():
     assert [m.name for m in find_methods(["pta(f)", "lp", "Pta"])] == ["PTA(F)", "LP", "PTA"]
+    assert [m.name for m in find_methods(["LP", "PTA", "lp"])] == ["LP", "PTA"]  # each once
     message = r"The method must be one of LP, MLP, PTS, PTD, PTA, PTA\(F\); got 'GCN'"
     with pytest.raises(InvalidInputError, match=message):
         find_methods(["PTA", "GCN"])

@@ -259,3 +259,31 @@ def test_minus_one_is_unlabelled_whether_number_or_text(labels):
     nodes = pd.DataFrame({"id": [1, 2, 3, 4], "x": [0.5, 1.0, 2.0, 4.0], "y": labels})
     edges = pd.DataFrame({"source": [1, 2, 3], "target": [2, 3, 4]})
     assert read_tables(edges, nodes, label="y").dataset.labels.tolist() == [0, -1, 1, -1]
+
+
+def labels_of(tmp_path, cells):
+    nodes = "id,x,y\n" + "".join(f"n{i},{i}.5,{cell}\n" for i, cell in enumerate(cells))
+    (tmp_path / "nodes.csv").write_text(nodes)
+    (tmp_path / "edges.csv").write_text("source,target\nn0,n1\n")
+    tables = read_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", label="y")
+    codes, names = tables.dataset.labels, tables.dataset.class_names
+    return [None if code < 0 else names[code] for code in codes], tables.notes
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["007", "7", "", "-1"], ["007", "7", None, None]),
+        (["9007199254740993", "9007199254740992", "", "5"], [2**53 + 1, 2**53, None, 5]),
+        (["r", "r ", " s", ""], ["r", "r", "s", None]),
+        (["true", "false", "", ""], ["true", "false", None, None]),
+    ],
+)
+def test_labels_of_a_text_file_are_read_as_they_stand(tmp_path, cells, wanted):
+    assert labels_of(tmp_path, cells)[0] == wanted
+
+
+def test_words_for_missing_are_unlabelled_and_said_so(tmp_path):
+    labels, notes = labels_of(tmp_path, ["None", "low", "high", "NA"])
+    assert labels == [None, "low", "high", None]
+    assert "1 cells 'None' in column 'y' read as unlabelled" in notes

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import proptrain
 import reference
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Predictor
@@ -510,7 +510,9 @@ def test_inputs_of_training_are_unchanged_and_may_be_read_only():
 
 def test_rows_that_do_not_match_are_refused():
     features, soft, stop = problem()
-    with pytest.raises(InvalidInputError, match="same number of rows, got 29 and 30"):
+    with pytest.raises(
+        InvalidInputError, match=r"one row for each node, .*got \(29, 12\), \(30, 3\)"
+    ):
         train_predictor(features[1:], soft, stop)
 
 
@@ -577,6 +579,8 @@ def test_imports_point_one_way(folder, forbidden):
     "wrong",
     [
         {"n_hidden": 0},
+        {"n_hidden": 2.5},
+        {"max_epochs": "many"},
         {"dropout": 1.0},
         {"learning_rate": -1},
         {"learning_rate": float("nan")},
@@ -588,5 +592,11 @@ def test_imports_point_one_way(folder, forbidden):
 )
 def test_settings_out_of_bounds_are_refused_by_name(wrong):
     ((name, value),) = wrong.items()
-    with pytest.raises(InvalidInputError, match=f"{name} must be .*, got {value}"):
+    with pytest.raises(InvalidInputError, match=f"{name} must be .*, got {value!r}"):
         TrainSettings(**wrong)
+
+
+def test_a_loss_that_leaves_the_finite_numbers_stops_with_advice():
+    features, soft, stop = problem()
+    with pytest.raises(TrainingError, match=r"finite loss, but in epoch 0 .* Scale the feat"):
+        train_predictor(features, np.where(soft > 0, np.float32(np.inf), soft), stop)

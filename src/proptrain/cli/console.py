@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -20,6 +21,9 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from proptrain.experiments.statistics import Estimate
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object for machines instead of text.")
@@ -51,8 +55,19 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     results.print(table)
 
 
+def in_percent(estimate: Estimate, digits: int) -> str:
+    """Write a mean in percent, with ± half its interval where there is one.
+
+    >>> from proptrain.experiments.statistics import Estimate
+    >>> in_percent(Estimate(0.84, 0.83, 0.86), 1), in_percent(Estimate(0.84, math.nan, math.nan), 1)
+    ('84.0 ± 1.5', '84.0')
+    """
+    mean, half_width = f"{100 * estimate.mean:.{digits}f}", estimate.half_width
+    return mean if math.isnan(half_width) else f"{mean} ± {100 * half_width:.{digits}f}"
+
+
 @contextmanager
-def progress(description: str, total: int, *, quiet: bool) -> Iterator[Any]:
+def progress(description: str, total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
     """Show a progress bar on standard error; yields a function to call after each step."""
     bar = Progress(
         TextColumn("{task.description}", markup=False),

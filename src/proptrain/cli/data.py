@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from proptrain.cli.console import JsonOption, print_json, print_table, say
 from proptrain.errors import FileFormatError
+
+if TYPE_CHECKING:
+    from proptrain.data.catalog import CatalogEntry
+    from proptrain.data.dataset import Dataset
 
 app = typer.Typer(no_args_is_help=True, help="List, check and fetch the named data sets.")
 
@@ -18,8 +22,12 @@ DataDirOption = Annotated[
         envvar="PROPTRAIN_DATA", help="Folder with the paper's data sets.", show_envvar=True
     ),
 ]
-NamesArgument = Annotated[
-    list[str] | None, typer.Argument(help="Data sets; all of the paper's if none is named.")
+CheckArgument = Annotated[
+    list[str] | None, typer.Argument(help="Data sets; cora and the paper's if none is named.")
+]
+FetchArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="Data sets; all of the paper's if none is named (cora is here already)."),
 ]
 
 
@@ -48,7 +56,7 @@ def list_sets(data_dir: DataDirOption = None, json: JsonOption = False) -> None:
 
 @app.command()
 def check(
-    names: NamesArgument = None, data_dir: DataDirOption = None, json: JsonOption = False
+    names: CheckArgument = None, data_dir: DataDirOption = None, json: JsonOption = False
 ) -> None:
     """Check the files' hashes, load the sets, and say how large they are.
 
@@ -69,7 +77,7 @@ def check(
 
 @app.command()
 def fetch(
-    names: NamesArgument = None, data_dir: DataDirOption = None, json: JsonOption = False
+    names: FetchArgument = None, data_dir: DataDirOption = None, json: JsonOption = False
 ) -> None:
     """Download the paper's data sets, with an exact check of what arrives.
 
@@ -87,7 +95,7 @@ def fetch(
         print_json(paths)
 
 
-def _check_sizes(dataset: Any, entry: Any) -> None:
+def _check_sizes(dataset: Dataset, entry: CatalogEntry) -> None:
     found = (dataset.n_nodes, dataset.graph.n_edges, dataset.features.shape[1], dataset.n_classes)
     expected = (entry.n_nodes, entry.n_edges, entry.n_features, entry.n_classes)
     if found != expected:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from proptrain.cli.console import JsonOption, print_json, print_table, progress, say
+from proptrain.cli.console import JsonOption, in_percent, print_json, print_table, progress, say
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from proptrain.data.dataset import Dataset
+    from proptrain.data.splits import Split
+    from proptrain.estimator import PTAClassifier
+    from proptrain.experiments.summary import Summary
+    from proptrain.report.page import MethodResult, Report
 
 OutOption = Annotated[Path, typer.Option(help="HTML page to write; replaced if it exists.")]
 RunsOption = Annotated[int, typer.Option(min=1, help="Number of splits.")]
@@ -26,66 +35,48 @@ def demo(
     Example: proptrain demo --runs 10 --out cora.html
     """
     from proptrain.data.catalog import load_dataset
-    from proptrain.experiments.methods import find_methods
+    from proptrain.experiments.methods import METHODS, find_methods
     from proptrain.experiments.protocol import Protocol, run_all
+    from proptrain.experiments.summary import summarise
     from proptrain.files import check_output
     from proptrain.report.page import write_report
 
     check_output(out, overwrite=True)
     dataset = load_dataset("cora")
     methods, protocol = find_methods(DEMO_METHODS), Protocol()
-    done, last = [], None
+    done, fitted = [], {}
     with progress("cora", runs * len(methods), quiet=json) as step:
         for run, classifier in run_all(dataset, methods, protocol, runs):
             done.append(run)
-            last = classifier if run.method == "PTA" else last
+            fitted[run.method] = classifier
             step()
     split = protocol.split(dataset, done[-1].split_seed)
-    results = _results(methods, done)
-    report = _report(dataset, results, last, split, runs)
-    write_report(report, out)
+    summaries = summarise(done)
+    write_report(_report(dataset, summaries, fitted["PTA"], split, runs), out)
     if json:
-        accuracies = {r.name: {"mean": r.mean, "low": r.low, "high": r.high} for r in results}
-        print_json({"dataset": "cora", "runs": runs, "methods": accuracies, "report": str(out)})
+        told = {s.method: s.to_json() for s in summaries}
+        print_json({"dataset": "cora", "runs": runs, "methods": told, "report": str(out)})
         return
     rows = [
         [
-            f"{r.name}: {r.description}",
-            f"{100 * r.mean:.1f} ± {50 * (r.high - r.low):.1f}",
-            f"{r.seconds:.2f} s",
+            f"{s.method}: {METHODS[s.method].description}",
+            in_percent(s.estimate, 1),
+            f"{s.median_seconds:.2f} s",
         ]
-        for r in results
+        for s in summaries
     ]
     title = f"Cora, 20 labels per class: accuracy in percent over {runs} splits"
     print_table(title, ["method", "accuracy", "time"], rows)
     say(f"The page with curves and confusion matrix: {out}")
 
 
-def _results(methods: list[Any], done: list[Any]) -> tuple[Any, ...]:
-    from statistics import median
-
-    from proptrain.experiments.statistics import bootstrap_mean
-    from proptrain.report.page import MethodResult
-
-    results = []
-    for method in methods:
-        own = [run for run in done if run.method == method.name]
-        estimate = bootstrap_mean([run.accuracy for run in own])
-        results.append(
-            MethodResult(
-                name=method.name,
-                description=method.description,
-                accuracies=tuple(run.accuracy for run in own),
-                mean=estimate.mean,
-                low=estimate.low,
-                high=estimate.high,
-                seconds=median(run.seconds for run in own),
-            )
-        )
-    return tuple(results)
-
-
-def _report(dataset: Any, results: tuple[Any, ...], classifier: Any, split: Any, runs: int) -> Any:
+def _report(
+    dataset: Dataset,
+    summaries: tuple[Summary, ...],
+    classifier: PTAClassifier,
+    split: Split,
+    runs: int,
+) -> Report:
     from proptrain.report.page import Report
 
     return Report(
@@ -104,17 +95,32 @@ def _report(dataset: Any, results: tuple[Any, ...], classifier: Any, split: Any,
             ("Stopping labels", f"{len(split.stop):,}"),
             ("Test papers", f"{len(split.test):,}"),
         ),
-        methods=results,
+        methods=tuple(_method_result(summary) for summary in summaries),
         history=classifier.history_,
         best_epoch=classifier.best_epoch_,
         confusion=_confusion(dataset, classifier, split),
-        class_names=tuple(str(name) for name in dataset.class_names),
+        class_names=tuple(str(name) for name in dataset.class_names or ()),
         command=f"proptrain demo --runs {runs}",
         versions=_versions(),
     )
 
 
-def _confusion(dataset: Any, classifier: Any, split: Any) -> Any:
+def _method_result(summary: Summary) -> MethodResult:
+    from proptrain.experiments.methods import METHODS
+    from proptrain.report.page import MethodResult
+
+    return MethodResult(
+        name=summary.method,
+        description=METHODS[summary.method].description,
+        accuracies=summary.accuracies,
+        mean=summary.estimate.mean,
+        low=summary.estimate.low,
+        high=summary.estimate.high,
+        seconds=summary.median_seconds,
+    )
+
+
+def _confusion(dataset: Dataset, classifier: PTAClassifier, split: Split) -> NDArray[np.int64]:
     matrix = np.zeros((dataset.n_classes, dataset.n_classes), dtype=np.int64)
     true, told = dataset.labels[split.test], classifier.transduction_[split.test]
     np.add.at(matrix, (true, told), 1)

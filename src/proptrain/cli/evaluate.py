@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from proptrain.cli.console import (
     JsonOption,
     OverwriteOption,
+    in_percent,
     print_json,
     print_table,
     progress,
@@ -29,6 +31,13 @@ from proptrain.cli.source import (
     read_own_tables,
 )
 from proptrain.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from proptrain.data.dataset import Dataset
+    from proptrain.experiments.methods import Method
+    from proptrain.experiments.protocol import Protocol, Run
+    from proptrain.experiments.statistics import Estimate
+    from proptrain.experiments.summary import Summary
 
 NameArgument = Annotated[
     str | None, typer.Argument(help="A named data set (see `proptrain data list`).")
@@ -84,8 +93,9 @@ def evaluate(
     proptrain evaluate --edges edges.csv --nodes nodes.csv --label topic --per-class 10
     """
     from proptrain.experiments.methods import find_methods
-    from proptrain.experiments.protocol import run_all
-    from proptrain.files import check_output, whole_file
+    from proptrain.experiments.protocol import protocol_for
+    from proptrain.experiments.summary import summarise
+    from proptrain.files import check_output
 
     methods = find_methods(method or ["PTA"])
     if out is not None:
@@ -101,22 +111,22 @@ def evaluate(
         tables = read_own_tables(
             edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
         )
-        dataset, protocol = _own(tables.dataset, per_class, alpha, validation)
-    done = []
-    with progress(f"{dataset.name}", runs * len(methods), quiet=json) as step:
-        for run, _ in run_all(dataset, methods, protocol, runs):
-            done.append(run)
-            step()
+        dataset = tables.dataset
+        protocol = protocol_for(
+            dataset,
+            per_class=per_class,
+            alpha=0.1 if alpha is None else alpha,
+            for_tuning=validation,
+        )
+    done = _run(dataset, methods, protocol, runs, quiet=json)
     if out is not None:
-        with whole_file(out, overwrite=overwrite) as temporary:
-            lines = [json_module.dumps(run.to_json()) + "\n" for run in done]
-            temporary.write_text("".join(lines), encoding="utf-8")
-    _show(dataset.name, [m.name for m in methods], done, runs, as_json=json)
+        _write(done, out, overwrite=overwrite)
+    _show(dataset.name, summarise(done), runs, as_json=json)
 
 
 def _named(
     name: str, data_dir: Path | None, per_class: int, alpha: float | None, validation: bool
-) -> tuple[Any, Any]:
+) -> tuple[Dataset, Protocol]:
     from proptrain.data.catalog import CATALOG, load_dataset
     from proptrain.experiments.protocol import Protocol
 
@@ -131,41 +141,47 @@ def _named(
     return dataset, protocol
 
 
-def _own(dataset: Any, per_class: int, alpha: float | None, validation: bool) -> tuple[Any, Any]:
-    from proptrain.experiments.protocol import protocol_for
+def _run(
+    dataset: Dataset, methods: list[Method], protocol: Protocol, runs: int, *, quiet: bool
+) -> list[Run]:
+    from proptrain.experiments.protocol import run_all
 
-    protocol = protocol_for(
-        dataset,
-        per_class=per_class,
-        alpha=0.1 if alpha is None else alpha,
-        for_tuning=validation,
-    )
-    return dataset, protocol
+    done = []
+    with progress(dataset.name, runs * len(methods), quiet=quiet) as step:
+        for run, _ in run_all(dataset, methods, protocol, runs):
+            done.append(run)
+            step()
+    return done
 
 
-def _show(dataset: str, methods: list[str], done: list[Any], runs: int, *, as_json: bool) -> None:
-    from statistics import median
+def _write(done: list[Run], out: Path, *, overwrite: bool) -> None:
+    from proptrain.files import whole_file
 
-    from proptrain.experiments.statistics import bootstrap_mean
+    with whole_file(out, overwrite=overwrite) as temporary:
+        lines = [json_module.dumps(run.to_json()) + "\n" for run in done]
+        temporary.write_text("".join(lines), encoding="utf-8")
 
-    rows, summary = [], {}
-    for method in methods:
-        own = [run for run in done if run.method == method]
-        estimate = bootstrap_mean([run.accuracy for run in own])
-        seconds, epochs = median(r.seconds for r in own), median(r.epochs for r in own)
-        summary[method] = {
-            "mean": estimate.mean,
-            "low": estimate.low,
-            "high": estimate.high,
-            "runs": len(own),
-            "median_seconds": seconds,
-            "median_epochs": epochs,
-        }
-        accuracy = f"{100 * estimate.mean:.2f} ± {100 * estimate.half_width:.2f}"
-        interval = f"{100 * estimate.low:.2f} – {100 * estimate.high:.2f}"
-        rows.append([method, accuracy, interval, f"{epochs:.0f}", f"{seconds:.2f} s"])
+
+def _show(dataset: str, summaries: tuple[Summary, ...], runs: int, *, as_json: bool) -> None:
     if as_json:
-        print_json({"dataset": dataset, "runs": runs, "methods": summary})
+        told = {summary.method: summary.to_json() for summary in summaries}
+        print_json({"dataset": dataset, "runs": runs, "methods": told})
         return
+    rows = [
+        [
+            summary.method,
+            in_percent(summary.estimate, 2),
+            _interval(summary.estimate),
+            f"{summary.median_epochs:.0f}",
+            f"{summary.median_seconds:.2f} s",
+        ]
+        for summary in summaries
+    ]
     title = f"{dataset}: accuracy in percent over {runs} runs"
     print_table(title, ["method", "accuracy", "95 % interval", "epochs", "time"], rows)
+
+
+def _interval(estimate: Estimate) -> str:
+    if math.isnan(estimate.half_width):
+        return "–"
+    return f"{100 * estimate.low:.2f} – {100 * estimate.high:.2f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -23,12 +23,17 @@ from proptrain.cli.source import (
     read_own_tables,
 )
 
+if TYPE_CHECKING:
+    from proptrain.data.dataset import Dataset
+    from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
+    from proptrain.experiments.methods import Method
+
 OutOption = Annotated[Path, typer.Option(help="Folder to write the model to; must not exist yet.")]
 MethodOption = Annotated[str, typer.Option(help="PTA, PTA(F), PTS, PTD, MLP or LP.")]
 AlphaOption = Annotated[
     float, typer.Option(help="Weight of a node's own signal in each propagation step.")
 ]
-SeedOption = Annotated[int, typer.Option(help="Same seed, same model.")]
+SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same model.")]
 
 
 def fit(
@@ -60,62 +65,62 @@ def fit(
 
     check_model_output(out, overwrite=overwrite)
     (chosen,) = find_methods([method])
+    columns = {"id": id_column, "source": source, "target": target, "weight": weight}
     tables = read_own_tables(
-        edges,
-        nodes,
-        label=label,
-        id=id_column,
-        source=source,
-        target=target,
-        weight=weight,
-        kinds=kind,
-        unlabelled=unlabelled,
-        quiet=json,
+        edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
     )
-    dataset = tables.dataset
-    # The tables' own marker was read already; -1 may be a class by now.
-    classifier = chosen.make(alpha, seed).set_params(unlabelled=None)
     start = time.perf_counter()
-    with training_progress(getattr(classifier, "max_epochs", 1), quiet=json) as on_epoch:
-        classifier.fit(
-            dataset.features,
-            np.array([*dataset.class_names, None], dtype=object)[dataset.labels],
-            graph=dataset.graph if chosen.uses_graph else None,
-            on_epoch=on_epoch,
-        )
+    classifier = _train(chosen, tables.dataset, alpha, seed, quiet=json)
     seconds = time.perf_counter() - start
-    table = {"id": tables.id_column, "label": label, "features": list(tables.feature_columns)}
     save_model(
         out,
         classifier,
-        node_ids=dataset.node_ids,
+        node_ids=tables.dataset.node_ids,
         encoder=tables.encoder,
-        table=table,
+        table={"id": tables.id_column, "label": label, "features": list(tables.feature_columns)},
         overwrite=overwrite,
     )
-    summary = {
-        "model": str(out),
-        "method": chosen.name,
-        "nodes": dataset.n_nodes,
-        "edges": dataset.graph.n_edges,
-        "classes": list(dataset.class_names),
-        "labelled": int((dataset.labels >= 0).sum()),
-        "reached": int(classifier.reached_.sum()),
-        "epochs": getattr(classifier, "n_iter_", 0),
-        "stopping_accuracy": _stopping_accuracy(classifier),
-        "seconds": round(seconds, 2),
-    }
+    accuracy = _stopping_accuracy(classifier)
     if json:
-        print_json(summary)
+        told = {"model": str(out), "method": chosen.name, **_describe(tables.dataset, classifier)}
+        print_json({**told, "stopping_accuracy": accuracy, "seconds": round(seconds, 2)})
         return
-    accuracy = summary["stopping_accuracy"]
-    held_out = "" if accuracy is None else f", {accuracy:.1%} right on held-out labels"
+    held_out = "" if accuracy is None else f", {accuracy:.1%} right on the stopping labels"
     say(f"{chosen.name} trained in {seconds:.1f} s{held_out}; written to {out}")
     say(f"next: proptrain predict {out} --out predictions.csv")
 
 
-def _stopping_accuracy(classifier: object) -> float | None:
+def _train(
+    method: Method, dataset: Dataset, alpha: float, seed: int, *, quiet: bool
+) -> PTAClassifier | LabelPropagationClassifier:
+    # The tables' own marker was read already; -1 may be a class by now.
+    classifier = method.make(alpha, seed).set_params(unlabelled=None)
+    names = np.array([*(dataset.class_names or ()), None], dtype=object)  # None for code -1
+    with training_progress(getattr(classifier, "max_epochs", 1), quiet=quiet) as on_epoch:
+        return classifier.fit(  # type: ignore[no-any-return]
+            dataset.features,
+            names[dataset.labels],
+            graph=dataset.graph if method.uses_graph else None,
+            on_epoch=on_epoch,
+        )
+
+
+def _describe(
+    dataset: Dataset, classifier: PTAClassifier | LabelPropagationClassifier
+) -> dict[str, Any]:
+    return {
+        "nodes": dataset.n_nodes,
+        "edges": dataset.graph.n_edges,
+        "classes": list(dataset.class_names or ()),
+        "labelled": int((dataset.labels >= 0).sum()),
+        "reached": int(classifier.reached_.sum()),
+        "epochs": getattr(classifier, "n_iter_", 0),
+    }
+
+
+def _stopping_accuracy(classifier: PTAClassifier | LabelPropagationClassifier) -> float | None:
+    """Return the accuracy on held-out labels; None where nothing is trained or held out."""
     history = getattr(classifier, "history_", None)
-    if history is None or not getattr(classifier, "stopping_", ()).__len__():
+    if history is None or not classifier.stopping_.size:
         return None
-    return float(history.stop_accuracy[classifier.best_epoch_])  # type: ignore[attr-defined]
+    return float(history.stop_accuracy[classifier.best_epoch_])

@@ -14,6 +14,11 @@ from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import scipy.sparse as sp
+    from numpy.typing import NDArray
+
+    from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
+    from proptrain.persistence import SavedModel
 
 ModelArgument = Annotated[Path, typer.Argument(help="Folder that `proptrain fit` wrote.")]
 OutOption = Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")]
@@ -41,8 +46,8 @@ def predict(
     """Write a label and probabilities for every node of the model, or for new nodes.
 
     Columns: id; label (the given one where there is one); probability of that label; source
-    (given or predicted); reached (whether a training label reaches the node over the graph);
-    and the probability of each class as p_CLASS.
+    (given or predicted); reached (whether a training label reaches the node over the graph, in
+    the steps that labels are spread); and the probability of each class as p_CLASS.
 
     Examples: proptrain predict model/ --out predictions.csv;
     proptrain predict model/ --nodes new.csv --edges new_edges.csv --out new_predictions.csv
@@ -52,6 +57,8 @@ def predict(
 
     if out.suffix not in (".csv", ".parquet"):
         raise InvalidInputError(f"--out must end in .csv or .parquet, got {out.name!r}.")
+    if out.resolve() in [path.resolve() for path in (nodes, edges) if path is not None]:
+        raise InvalidInputError(f"--out must not be one of the inputs, got {out} for both.")
     check_output(out, overwrite=overwrite)
     saved = load_model(model)
     if nodes is None:
@@ -73,7 +80,7 @@ def predict(
         say(f"{len(table):,} nodes, {n_predicted:,} of them predicted; written to {out}")
 
 
-def _fitted_nodes(saved: Any) -> pd.DataFrame:
+def _fitted_nodes(saved: SavedModel) -> pd.DataFrame:
     classifier = saved.estimator
     given = classifier.given_
     codes = np.where(given >= 0, given, classifier.label_distributions_.argmax(axis=1))
@@ -84,12 +91,12 @@ def _fitted_nodes(saved: Any) -> pd.DataFrame:
 
 
 def _new_nodes(
-    saved: Any, nodes: Path, edges: Path | None, columns: dict[str, str | None]
+    saved: SavedModel, nodes: Path, edges: Path | None, columns: dict[str, str | None]
 ) -> pd.DataFrame:
     from proptrain.data.columns import encode_columns
     from proptrain.data.tables import read_edges, read_nodes
 
-    if saved.encoder is None or saved.node_ids is None:
+    if saved.encoder is None or saved.node_ids is None or saved.table is None:
         raise InvalidInputError(
             "This model was not fitted to a node table, so it cannot read one. Predict new nodes "
             "from Python: load(folder).predict(X, edges=...)."
@@ -106,27 +113,29 @@ def _new_nodes(
         pairs, weights = read_edges(edges, all_ids, **columns)
         block = _edge_block(pairs, weights, len(old_ids), len(new_ids))
         probabilities = classifier.predict_proba(features, edges=block)
-        reached = _reached(block.tocsr(), classifier.reached_)
+        reached = classifier.find_reached(block)
     given = np.zeros(len(new_ids), dtype=bool)
     return _table(classifier, new_ids, probabilities.argmax(axis=1), given, reached, probabilities)
 
 
-def _comparable(ids: Any, others: Any) -> Any:
+def _comparable(ids: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
     """Return the ids as text unless both sides are of one type."""
     return ids if ids.dtype.kind == others.dtype.kind else ids.astype(str)
 
 
-def _check_new(old_ids: Any, new_ids: Any) -> None:
+def _check_new(old_ids: NDArray[Any], new_ids: NDArray[Any]) -> None:
     known = np.isin(_comparable(new_ids, old_ids), _comparable(old_ids, new_ids))
     if known.any():
         raise InvalidInputError(
             f"New nodes must be new, but the model knows {int(known.sum()):,} of these "
-            f"{len(new_ids):,} already, the first is {new_ids[known][0]!r}. Leave them out; "
+            f"{len(new_ids):,} already, the first is {str(new_ids[known][0])!r}. Leave them out; "
             "`proptrain predict` without --nodes tells the nodes of the model."
         )
 
 
-def _edge_block(pairs: Any, weights: Any, n_old: int, n_new: int) -> Any:
+def _edge_block(
+    pairs: NDArray[np.int64], weights: NDArray[Any] | None, n_old: int, n_new: int
+) -> sp.coo_array:
     """Return the new nodes' edges as a sparse matrix (n_new, n_old + n_new).
 
     In coordinates, where an edge that is listed twice is not summed up: a graph merges the two.
@@ -144,18 +153,13 @@ def _edge_block(pairs: Any, weights: Any, n_old: int, n_new: int) -> Any:
     return sp.coo_array((values, (newest - n_old, other)), shape=(n_new, n_old + n_new))
 
 
-def _reached(block: Any, old_reached: Any) -> Any:
-    """Tell which new nodes are joined to a reached old node, if only by way of other new ones."""
-    from scipy.sparse.csgraph import connected_components
-
-    n_old = len(old_reached)
-    joined = block[:, :n_old] @ old_reached > 0
-    _, component = connected_components(block[:, n_old:], directed=False)
-    return np.isin(component, component[joined])
-
-
 def _table(
-    classifier: Any, ids: Any, codes: Any, given: Any, reached: Any, probabilities: Any
+    classifier: PTAClassifier | LabelPropagationClassifier,
+    ids: NDArray[Any],
+    codes: NDArray[np.int64],
+    given: NDArray[np.bool_],
+    reached: NDArray[np.bool_],
+    probabilities: NDArray[np.float64],
 ) -> pd.DataFrame:
     import pandas as pd
 

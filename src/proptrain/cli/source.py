@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from proptrain.cli.console import say
 from proptrain.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from proptrain.data.tables import Tables
 
 EdgesOption = Annotated[
     Path | None,
@@ -59,7 +62,7 @@ def read_own_tables(
     kinds: list[str] | None = None,
     unlabelled: str | None = None,
     **columns: str | None,
-) -> Any:
+) -> Tables:
     """Read the user's two tables and say what was made of them."""
     from proptrain.data.tables import read_tables
 
@@ -88,7 +91,7 @@ def _marker(text: str) -> float | str:
         return text
 
 
-def describe(tables: Any) -> None:
+def describe(tables: Tables) -> None:
     """Say in a few lines what was read and what was changed."""
     dataset = tables.dataset
     n_labelled = int((dataset.labels >= 0).sum())

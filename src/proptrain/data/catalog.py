@@ -163,7 +163,7 @@ def find_file(name: str, data_dir: Folder | None = None) -> Path | None:
     else:
         folders = [*_chosen_folders(data_dir), cache_folder()]
     paths = (folder / entry.file_name for folder in folders)
-    return next((path for path in paths if path.is_file()), None)
+    return next((path for path in paths if _ask(Path.is_file, path)), None)
 
 
 def check_file(path: Path, entry: CatalogEntry) -> None:
@@ -199,7 +199,7 @@ def fetch(
             "proptrain. Use load_dataset."
         )
     path = Path(folder) / entry.file_name
-    if path.exists():
+    if _ask(Path.exists, path):
         check_file(path, entry)
         return path
     url = _url(entry, base_url)
@@ -244,6 +244,18 @@ def _chosen_folders(data_dir: Folder | None) -> list[Path]:
     return [Path(folder).expanduser().absolute() for folder in chosen if folder]
 
 
+def _ask(question: Callable[[Path], bool], path: Path) -> bool:
+    """Ask something of a path, or say that it is in a folder that may not be entered."""
+    try:
+        return question(path)
+    except OSError as fault:
+        raise UnreadableFileError(
+            f"Cannot look for {path}: {fault.strerror or fault}. It must be in a folder that you "
+            "may enter; check the permissions, or name another folder with data_dir, --data-dir, "
+            "PROPTRAIN_DATA or XDG_CACHE_HOME."
+        ) from fault
+
+
 def _is_file_of(entry: CatalogEntry, content: bytes) -> bool:
     sha256, git_blob = digests(content)
     return sha256 == entry.sha256 or git_blob == entry.git_blob
@@ -279,7 +291,7 @@ def _download_or_explain(entry: CatalogEntry, data_dir: Folder | None, download:
 
 def _is_writable(folder: Path) -> bool:
     """Tell whether files can be put into a folder, which need not exist yet."""
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    existing = next(place for place in (folder, *folder.parents) if _ask(Path.exists, place))
     return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 

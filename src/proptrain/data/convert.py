@@ -19,8 +19,9 @@ def as_graph(source: Any, n_nodes: int | None = None) -> Graph:
     """Make a graph from whatever holds one.
 
     Taken are: a Graph, a SciPy sparse matrix, a dense n × n array, an edge array of shape (m, 2)
-    or (2, m), a NetworkX graph (nodes in the order of ``list(G)``, weights from ``weight``),
-    a PyTorch Geometric ``Data``, a pandas or pyarrow table with two columns of node positions.
+    or (2, m), a NetworkX graph (nodes 0 … n-1 by their number, others in the order of ``list(G)``;
+    weights from ``weight``), a PyTorch Geometric ``Data``, a pandas or pyarrow table with two
+    columns of node positions.
     ``n_nodes`` is the size an edge list cannot tell by itself; everything else must have it.
 
     >>> as_graph([(0, 1), (1, 2), (3, 1)], n_nodes=5)
@@ -139,7 +140,7 @@ def _from_array(array: NDArray[Any], n_nodes: int | None) -> Graph:
     if array.shape == (2, 2):
         raise GraphError(
             "An array of shape (2, 2) may be two edges, an edge_index or an adjacency matrix. "
-            "Use proptrain.data.convert.graph_from_edges for rows of edges, or "
+            "Use proptrain.graph_from_edges for rows of edges, or "
             "scipy.sparse.csr_array for an adjacency matrix."
         )
     if array.shape[0] == array.shape[1]:
@@ -150,8 +151,11 @@ def _from_array(array: NDArray[Any], n_nodes: int | None) -> Graph:
 
 def _from_networkx(source: Any) -> Graph:
     position = {node: place for place, node in enumerate(source)}
-    pairs = [(position[start], position[end]) for start, end in source.edges()]
-    weights = [weight for *_, weight in source.edges(data="weight", default=None)]
+    if all(isinstance(node, int) and 0 <= node < len(position) for node in position):
+        position = {node: node for node in position}  # positions already, in whatever order
+    edges = list(source.edges(data="weight", default=None))
+    pairs = [(position[start], position[end]) for start, end, _ in edges]
+    weights = [weight for *_, weight in edges]
     if all(weight is None for weight in weights):
         return graph_from_edges(pairs, len(position))
     filled = [1.0 if weight is None else weight for weight in weights]

@@ -18,7 +18,8 @@ def encode_labels(
     """Give each class a code, from 0 in the order of their names, and unlabelled nodes -1.
 
     Labels may be text, numbers or booleans, in a list, a NumPy array or a pandas column.
-    Unlabelled are the marker ``unlabelled``, None, NaN, pandas' NA and blank text. Names are
+    Unlabelled are the marker ``unlabelled`` (also as text), None, NaN, pandas' NA and blank
+    text. Names are
     plain Python values; floats become integers if all of them are whole, since a gap turns
     a column of integers into floats.
 
@@ -86,10 +87,17 @@ def _plain_values(distinct: Any) -> list[Hashable]:
 def _is_unlabelled(name: Hashable, marker: Hashable) -> bool:
     if isinstance(name, str) and not name.strip():
         return True
+    if not isinstance(marker, Real | str):  # None or NA: those are missing anyway
+        return False
+    if isinstance(name, str):  # NumPy makes text of a list with text and -1 in it
+        return name.strip() == _text_of(marker)
     # In Python False == 0 and True == 1; a marker 0 or 1 must not swallow a class of booleans.
-    # Compared as numbers or as text, never otherwise: pandas' NA equals nothing, not even in part.
-    alike = isinstance(name, bool) == isinstance(marker, bool)
-    return alike and isinstance(marker, Real | str) and name == marker
+    return isinstance(name, bool) == isinstance(marker, bool) and name == marker
+
+
+def _text_of(marker: Any) -> str:
+    is_whole = isinstance(marker, float) and marker.is_integer()
+    return str(int(marker)) if is_whole else str(marker)
 
 
 def _sort_key(known: list[Hashable], names: list[Hashable]) -> Any:

@@ -138,12 +138,7 @@ def _read_numbers(
     archive: zipfile.ZipFile, name: str, kinds: str, n_dimensions: int = 1
 ) -> NDArray[Any]:
     array = _read_member(archive, name)
-    if array.dtype.kind not in kinds or array.ndim != n_dimensions:
-        sort = "real numbers" if "f" in kinds else "integers"
-        raise FileFormatError(
-            f"the member {name!r} must be a {n_dimensions}-dimensional array of {sort}, got shape "
-            f"{array.shape} and type {array.dtype}."
-        )
+    _check_numbers(name, array, kinds, n_dimensions)
     return array
 
 
@@ -154,11 +149,16 @@ def _read_features(archive: zipfile.ZipFile) -> Features:
 
 
 def _read_csr(archive: zipfile.ZipFile, matrix: str) -> sp.csr_array:
-    """Read a CSR matrix; its arrays are checked first because SciPy trusts them."""
     prefix = f"{matrix}_" if _holds(archive, f"{matrix}_indptr") else f"{matrix}_matrix."
+    return checked_csr(prefix, [_read_member(archive, prefix + part) for part in CSR_PARTS])
+
+
+def checked_csr(prefix: str, parts: Sequence[NDArray[Any]]) -> sp.csr_array:
+    """Make a CSR matrix of its `CSR_PARTS`; they are checked first because SciPy trusts them."""
     names = [prefix + part for part in CSR_PARTS]
-    data = _read_numbers(archive, names[0], "biuf")
-    indices, indptr, shape = (_read_numbers(archive, name, "iu") for name in names[1:])
+    for name, part, kinds in zip(names, parts, ("biuf", "iu", "iu", "iu"), strict=True):
+        _check_numbers(name, part, kinds)
+    data, indices, indptr, shape = parts
     n_rows = len(indptr) - 1
     sizes = tuple(int(size) for size in shape[:3])
     if n_rows < 0 or len(sizes) != 2 or sizes[0] != n_rows or not 0 <= sizes[1] <= MAX_COLUMNS:
@@ -167,10 +167,19 @@ def _read_csr(archive: zipfile.ZipFile, matrix: str) -> sp.csr_array:
             f"{n_rows:,}, and at most {MAX_COLUMNS:,} columns; got {shape}."
         )
     _check_pointers(names[2], indptr, len(indices), len(data))
-    _check_indices(names[1], indices, sizes[1])
+    check_range(names[1], indices, 0, sizes[1] - 1)
     # Plain types, because SciPy takes no half-precision numbers and no other machine's byte order.
-    parts = (data.astype(np.float64), indices.astype(np.int64), indptr.astype(np.int64))
-    return sp.csr_array(parts, shape=sizes)
+    plain = (data.astype(np.float64), indices.astype(np.int64), indptr.astype(np.int64))
+    return sp.csr_array(plain, shape=sizes)
+
+
+def _check_numbers(name: str, array: NDArray[Any], kinds: str, n_dimensions: int = 1) -> None:
+    if array.dtype.kind not in kinds or array.ndim != n_dimensions:
+        sort = "real numbers" if "f" in kinds else "integers"
+        raise FileFormatError(
+            f"the member {name!r} must be a {n_dimensions}-dimensional array of {sort}, got shape "
+            f"{array.shape} and type {array.dtype}."
+        )
 
 
 def _check_pointers(name: str, indptr: NDArray[Any], n_indices: int, n_values: int) -> None:
@@ -183,11 +192,12 @@ def _check_pointers(name: str, indptr: NDArray[Any], n_indices: int, n_values: i
         )
 
 
-def _check_indices(name: str, indices: NDArray[Any], n_columns: int) -> None:
-    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n_columns:
+def check_range(name: str, numbers: NDArray[Any], low: int, high: int) -> None:
+    """Raise unless all numbers of an integer array lie between two bounds, both included."""
+    if numbers.size and not low <= int(numbers.min()) <= int(numbers.max()) <= high:
         raise FileFormatError(
-            f"{name} must be column numbers from 0 to {n_columns - 1}, got values from "
-            f"{indices.min()} to {indices.max()}."
+            f"{name} must be whole numbers from {low} to {high}, got values from {numbers.min()} "
+            f"to {numbers.max()}."
         )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 # What an empty cell may hold in a text file; never in a column of ids.
-_MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "null", "NULL")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "null", "NULL")
 
 TextColumns: TypeAlias = "Sequence[str] | Callable[[list[str]], Sequence[str]]"
 
@@ -49,6 +49,11 @@ def read_table(source: Any, *, text_columns: TextColumns = ()) -> pd.DataFrame:
     if len(table) == 0:
         raise TableError(f"A table must have at least one row, but {table_name(source)} has none.")
     return table
+
+
+def is_text_file(source: Any) -> bool:
+    """Return whether a table comes from a file that knows no types."""
+    return isinstance(source, str | Path) and str(source).lower().endswith(_SEPARATED)
 
 
 def table_name(source: Any) -> str:
@@ -120,7 +125,7 @@ def _read_separated(path: Path, text_columns: TextColumns) -> pd.DataFrame:
             sep=separator,
             dtype=dict.fromkeys(text, str),
             keep_default_na=False,
-            na_values={c: _MISSING for c in names if c not in text},
+            na_values={c: MISSING for c in names if c not in text},
             low_memory=False,
             **how,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from proptrain.data.columns import Kind, as_text, encode_columns
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.dataset import Dataset
 from proptrain.data.labels import encode_labels
-from proptrain.data.table_files import read_table, table_name
+from proptrain.data.table_files import MISSING, is_text_file, read_table, table_name
 from proptrain.errors import TableError
 
 if TYPE_CHECKING:
@@ -62,10 +63,11 @@ def read_tables(
     source/target, src/dst or from/to, or the first two. Columns of the node table other than id
     and ``label`` become features; without ``label`` every label is unknown.
     """
-    node_table, id_column, node_ids = read_nodes(nodes, id=id)
+    node_table, id_column, node_ids = read_nodes(nodes, id=id, label=label)
     columns = list(node_table.columns)
     pairs, weights = read_edges(edges, node_ids, source=source, target=target, weight=weight)
-    codes, class_names = _labels(node_table, label, unlabelled, table_name(nodes))
+    labels, label_notes = _labels(node_table, label, nodes)
+    codes, class_names = encode_labels(labels, unlabelled=unlabelled)
     used = [c for c in columns if c not in (id_column, label)]
     encoded = encode_columns(node_table[used], kinds=kinds, encoder=encoder)
     dataset = Dataset(
@@ -77,15 +79,22 @@ def read_tables(
         name=name or _dataset_name(nodes),
     )
     features = tuple(c for c in used if encoded.kinds[c] != "drop")
-    return Tables(
-        dataset, encoded.encoder, encoded.kinds, encoded.notes, id_column, label, features
-    )
+    notes = (*label_notes, *encoded.notes)
+    return Tables(dataset, encoded.encoder, encoded.kinds, notes, id_column, label, features)
 
 
-def read_nodes(nodes: Any, *, id: str | None = None) -> tuple[pd.DataFrame, str, NDArray[Any]]:
-    """Read a node table; returns it, the name of its id column, and the ids, shape (n,)."""
+def read_nodes(
+    nodes: Any, *, id: str | None = None, label: str | None = None
+) -> tuple[pd.DataFrame, str, NDArray[Any]]:
+    """Read a node table; returns it, the name of its id column, and the ids, shape (n,).
+
+    Ids and labels of a text file are read as they stand.
+    """
     name = table_name(nodes)
-    table = read_table(nodes, text_columns=lambda columns: [_id_column(columns, id, name)])
+    verbatim = [] if label is None else [label]
+    table = read_table(
+        nodes, text_columns=lambda columns: [_id_column(columns, id, name), *verbatim]
+    )
     id_column = _id_column(list(table.columns), id, name)
     _check_node_ids(table[id_column], name)
     return table, id_column, _own_type(table[id_column])
@@ -248,19 +257,33 @@ def _check_all_known(positions: NDArray[Any], ends: list[pd.Series], name: str) 
     )
 
 
-def _labels(
-    nodes: pd.DataFrame, label: str | None, unlabelled: Hashable, name: str
-) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+def _labels(nodes: pd.DataFrame, label: str | None, source: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return the labels, shape (n,), and what a reader should know about them."""
     import pandas as pd
 
     if label is None:
-        return np.full(len(nodes), -1, dtype=np.int64), ()
-    _require_column(label, list(nodes.columns), name)
+        return np.full(len(nodes), -1), ()
+    _require_column(label, list(nodes.columns), table_name(source))
     labels = nodes[label]
-    if unlabelled is not None:  # by its text: a file does not say whether -1 is a number
-        marker = as_text(pd.Series([unlabelled])).iloc[0]
-        labels = labels.mask((as_text(labels) == marker).to_numpy())
-    return encode_labels(labels, unlabelled=None)
+    if not is_text_file(source):
+        return labels, ()
+    codes, words = pd.factorize(labels)
+    notes = tuple(
+        f"{int((labels == word).sum()):,} cells {word!r} in column {label!r} read as unlabelled"
+        for word in words
+        if word and word in MISSING
+    )
+    kind = _kind_of([word for word in words if word not in MISSING])
+    meaning = np.array([None if word in MISSING else kind(word) for word in words], dtype=object)
+    return meaning[codes], notes
+
+
+def _kind_of(words: list[str]) -> type[int | float | str]:
+    """Tell numbers from text: "007" is no number, and large whole numbers keep every digit."""
+    if all(re.fullmatch(r"0|-?[1-9]\d*", word) for word in words):
+        return int
+    is_measured = all(re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?", word) for word in words)
+    return float if is_measured and any("." in word for word in words) else str
 
 
 def _weights(column: pd.Series, name: str) -> NDArray[np.float32]:

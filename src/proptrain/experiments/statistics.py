@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its 95 % interval."""
+    """A mean with its 95 % interval; the bounds are NaN where there is none."""
 
     mean: float
     low: float
@@ -27,8 +28,15 @@ def bootstrap_mean(values: Sequence[float], *, n_resamples: int = 1000, seed: in
 
     >>> bootstrap_mean([0.5, 0.5, 0.5])
     Estimate(mean=0.5, low=0.5, high=0.5)
+
+    One value says nothing of how far another would lie:
+
+    >>> bootstrap_mean([0.5])
+    Estimate(mean=0.5, low=nan, high=nan)
     """
     sample = np.asarray(values, dtype=np.float64)
+    if len(sample) < 2:
+        return Estimate(float(sample.mean()), math.nan, math.nan)
     drawn = np.random.default_rng(seed).choice(sample, size=(n_resamples, len(sample)))
     low, high = np.percentile(drawn.mean(axis=1), [2.5, 97.5])
     return Estimate(float(sample.mean()), float(low), float(high))

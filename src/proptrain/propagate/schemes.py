@@ -160,7 +160,7 @@ def coefficients(scheme: Scheme) -> NDArray[np.float64]:
 
 
 def _check_alpha(alpha: float) -> None:
-    if not 0 < alpha <= 1:
+    if not (isinstance(alpha, float | int | np.floating) and 0 < alpha <= 1):
         raise InvalidInputError(
             f"alpha, the weight of the restart, must be above 0 and at most 1, got {alpha}."
         )

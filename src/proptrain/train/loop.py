@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Predictor
 from proptrain.train.products import FeatureMatrix
@@ -42,18 +43,27 @@ class TrainSettings:
     patience: int = 100
 
     def __post_init__(self) -> None:
+        count = "a whole number, at least 1"
         limits = {
-            "n_hidden": (self.n_hidden >= 1, "at least 1"),
-            "dropout": (0 <= self.dropout < 1, "at least 0 and below 1"),
-            "learning_rate": (0 < self.learning_rate < math.inf, "above 0"),
-            "loss_weight": (0 < self.loss_weight < math.inf, "above 0"),
-            "weight_decay": (0 <= self.weight_decay < math.inf, "at least 0"),
-            "max_epochs": (self.max_epochs >= 1, "at least 1"),
-            "patience": (self.patience >= 1, "at least 1"),
+            "n_hidden": (_is_count(self.n_hidden), count),
+            "max_epochs": (_is_count(self.max_epochs), count),
+            "patience": (_is_count(self.patience), count),
+            "dropout": (_is_in(0, self.dropout, 1), "at least 0 and below 1"),
+            "learning_rate": (_is_in(1e-30, self.learning_rate), "above 0"),
+            "loss_weight": (_is_in(1e-30, self.loss_weight), "above 0"),
+            "weight_decay": (_is_in(0, self.weight_decay), "at least 0"),
         }
         for name, (holds, wanted) in limits.items():
             if not holds:
-                raise InvalidInputError(f"{name} must be {wanted}, got {getattr(self, name)}.")
+                raise InvalidInputError(f"{name} must be {wanted}, got {getattr(self, name)!r}.")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and int(value) >= 1
+
+
+def _is_in(low: float, value: Any, high: float = math.inf) -> bool:
+    return isinstance(value, Real) and low <= float(value) < high
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ def train_predictor(
     # Without dropout the forward that judges one step is the forward of the next. With it, a step
     # has a forward of its own, in which only the nodes with a soft label count.
     shared = settings.dropout == 0
-    _check_rows(features, soft_labels, stop.soft_labels)
+    _check_shapes(features, soft_labels, stop.soft_labels)
     rows = slice(None) if shared else np.flatnonzero(soft_labels.sum(axis=1))
     matrix = FeatureMatrix(features)
     practice = matrix if shared else FeatureMatrix(features[rows])
@@ -120,6 +130,7 @@ def train_predictor(
             confidence = torch.softmax(scores.detach(), dim=1)
             loss = targets.loss(scores, weighting(confidence, epoch))
             loss = loss + settings.weight_decay / 2 * (model.weight1**2).sum()
+            _check_finite(loss.item(), epoch)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -188,13 +199,23 @@ class _Targets:
         return float((f.argmax(dim=1)[self._reached] == self._likeliest).float().mean())
 
 
-def _check_rows(features: Any, *soft_labels: NDArray[np.float32]) -> None:
-    for matrix in soft_labels:
-        if features.shape[0] != len(matrix):
-            raise InvalidInputError(
-                f"Features and soft labels must have the same number of rows, got "
-                f"{features.shape[0]:,} and {len(matrix):,}."
-            )
+def _check_finite(loss: float, epoch: int) -> None:
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"Training must have a finite loss, but in epoch {epoch} it is {loss}. Scale the "
+            "features to ordinary size (around 1), or lower learning_rate or loss_weight."
+        )
+
+
+def _check_shapes(
+    features: Any, soft_labels: NDArray[np.float32], stop_labels: NDArray[np.float32]
+) -> None:
+    if features.shape[0] != len(soft_labels) or soft_labels.shape != stop_labels.shape:
+        raise InvalidInputError(
+            "Features and soft labels must have one row for each node, and the soft labels of "
+            f"training and stopping nodes the same shape; got {features.shape}, "
+            f"{soft_labels.shape} and {stop_labels.shape}."
+        )
 
 
 def _new_model(

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.kernels import sparse_product, transposed_product
+from proptrain.kernels import dense_product, sparse_product, transposed_product
 
 
 class FeatureMatrix:
@@ -81,22 +81,23 @@ class _SparseProduct(torch.autograd.Function):
 
 
 class _TallProduct(torch.autograd.Function):
-    """hidden @ weight, summing the weight's gradient over the nodes in their order."""
+    """hidden @ weight, summed in the same order on every make of CPU, both ways."""
 
     @staticmethod
     def forward(ctx: Any, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(hidden, weight)
-        return hidden @ weight
+        return torch.from_numpy(dense_product(hidden.detach().numpy(), weight.detach().numpy()))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         (gradient,) = gradients
-        hidden, weight = ctx.saved_tensors
-        for_weight = transposed_product(hidden.numpy(), gradient.numpy())
-        return gradient @ weight.T, torch.from_numpy(for_weight)
+        hidden, weight = (saved.detach().numpy() for saved in ctx.saved_tensors)
+        for_hidden = dense_product(gradient.numpy(), weight.T)
+        for_weight = transposed_product(hidden, gradient.numpy())
+        return torch.from_numpy(for_hidden), torch.from_numpy(for_weight)
 
 
 def tall_product(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Return hidden (n, h) @ weight (h, C) with gradients whose bits no library decides."""
+    """Return hidden (n, h) @ weight (h, C) by our own kernels, gradients included."""
     product: torch.Tensor = _TallProduct.apply(hidden, weight)  # type: ignore[no-untyped-call]
     return product

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 import torch
 
 from proptrain.errors import InvalidInputError
@@ -48,7 +49,7 @@ class Adaptive:
     epsilon: float = 100.0
 
     def __post_init__(self) -> None:
-        if not self.epsilon > 0:
+        if not (isinstance(self.epsilon, float | int | np.number) and self.epsilon > 0):
             raise InvalidInputError(f"epsilon must be a positive number, got {self.epsilon}.")
 
     def gamma(self, epoch: int) -> float:
