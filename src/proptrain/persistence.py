@@ -19,18 +19,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import proptrain
-from proptrain.data.dataset import Features, check_features
 from proptrain.data.graph import Graph
-from proptrain.data.npz import CSR_PARTS, check_range, checked_csr
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -40,8 +37,15 @@ from proptrain.errors import (
 )
 from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
 from proptrain.files import check_output, unwritable_is_ours, whole_folder
+from proptrain.model_arrays import (
+    NUMBERS,
+    arrays_of,
+    check_array,
+    matrix_from_arrays,
+    set_arrays,
+    set_numbers,
+)
 from proptrain.propagate import schemes
-from proptrain.train.loop import History
 
 FORMAT = 1
 _FILES = {"model.json", "arrays.safetensors", "nodes.json", "encoder.skops"}
@@ -50,11 +54,6 @@ _SCHEMES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (schemes.PPR, schemes.Power, schemes.Mean, schemes.Heat, schemes.Exact)
 }
-_ARRAYS = (
-    *("given_", "stopping_", "label_distributions_", "reached_"),
-    *("soft_labels_", "probabilities_", "fallback_"),
-)
-_NUMBERS = ("best_epoch_", "n_iter_", "n_features_in_", "features_checksum_")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ def save_model(
         "parameters": _parameters_to_json(estimator.get_params(deep=False)),
         "classes": _array_to_json(estimator.classes_),
         "numbers": {
-            name: int(getattr(estimator, name)) for name in _NUMBERS if hasattr(estimator, name)
+            name: int(getattr(estimator, name)) for name in NUMBERS if hasattr(estimator, name)
         },
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
         "table": table,
@@ -145,12 +144,12 @@ def _read_estimator(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
     kind = _CLASSES[description["class"]]
     estimator = kind(**_parameters_from_json(description["parameters"]))
     estimator.classes_ = _array_from_json(description["classes"])
-    estimator.graph_ = Graph(_matrix_from_arrays("graph", arrays))
-    _set_numbers(estimator, description["numbers"])
-    _set_arrays(estimator, arrays)
+    estimator.graph_ = Graph(matrix_from_arrays("graph", arrays))
+    set_numbers(estimator, description["numbers"])
+    set_arrays(estimator, arrays)
     if description["feature_names"]:
         names = np.array(description["feature_names"], dtype=object)
-        _check_array("feature_names", names, "O", (estimator.n_features_in_,))
+        check_array("feature_names", names, "O", (estimator.n_features_in_,))
         estimator.feature_names_in_ = names
     likeliest = estimator.label_distributions_.argmax(axis=1)
     estimator.transduction_ = estimator.classes_[likeliest]
@@ -210,7 +209,7 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
     """Return the bytes of each file but model.json."""
     from safetensors.numpy import save
 
-    arrays = {name: np.ascontiguousarray(a) for name, a in _arrays_of(estimator).items()}
+    arrays = {name: np.ascontiguousarray(a) for name, a in arrays_of(estimator).items()}
     contents = {"arrays.safetensors": save(arrays)}
     if node_ids is not None:
         contents["nodes.json"] = _json_bytes(_array_to_json(node_ids))
@@ -219,119 +218,6 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
 
         contents["encoder.skops"] = skops.io.dumps(encoder)
     return contents
-
-
-def _arrays_of(estimator: Any) -> dict[str, NDArray[Any]]:
-    arrays = {name: getattr(estimator, name) for name in _ARRAYS if hasattr(estimator, name)}
-    arrays |= _matrix_to_arrays("graph", estimator.graph_.adjacency)
-    arrays |= {f"weights.{k}": v for k, v in getattr(estimator, "weights_", {}).items()}
-    if hasattr(estimator, "history_"):
-        history = asdict(estimator.history_)
-        arrays |= {f"history.{k}": np.array(v, dtype=np.float64) for k, v in history.items()}
-    features = getattr(estimator, "features_", None)
-    if features is not None:
-        sparse = sp.issparse(features)
-        arrays |= _matrix_to_arrays("features", features) if sparse else {"features": features}
-    return arrays
-
-
-def _layout(estimator: Any, n_hidden: int) -> dict[str, tuple[str, tuple[int | None, ...]]]:
-    """Return the dtype kind and the shape of each array of a model; None is any length."""
-    n, C = estimator.graph_.n_nodes, len(estimator.classes_)
-    layout: dict[str, tuple[str, tuple[int | None, ...]]] = {
-        "given_": ("i", (n,)),
-        "stopping_": ("i", (None,)),
-        "label_distributions_": ("f", (n, C)),
-        "reached_": ("b", (n,)),
-    }
-    if not isinstance(estimator, PTAClassifier):
-        return {**layout, "fallback_": ("f", (C,))}
-    return {
-        **layout,
-        "soft_labels_": ("f", (n, C)),
-        "probabilities_": ("f", (n, C)),
-        "weights.weight1": ("f", (estimator.n_features_in_, n_hidden)),
-        "weights.bias1": ("f", (n_hidden,)),
-        "weights.weight2": ("f", (n_hidden, C)),
-        "weights.bias2": ("f", (C,)),
-        **{f"history.{field.name}": ("f", (estimator.n_iter_,)) for field in fields(History)},
-    }
-
-
-def _set_arrays(estimator: Any, arrays: dict[str, NDArray[Any]]) -> None:
-    is_trained = isinstance(estimator, PTAClassifier)
-    layout = _layout(estimator, n_hidden=arrays["weights.bias1"].size if is_trained else 0)
-    checked = {name: arrays[name] for name in layout}
-    for name, (kind, shape) in layout.items():
-        _check_array(name, checked[name], kind, shape)
-    n_nodes, n_classes = checked["label_distributions_"].shape
-    check_range("given_", checked["given_"], -1, n_classes - 1)
-    check_range("stopping_", checked["stopping_"], 0, n_nodes - 1)
-    for name in _ARRAYS:
-        if name in checked:
-            setattr(estimator, name, checked[name])
-    if is_trained:
-        estimator.weights_ = _with_prefix("weights.", checked)
-        history = _with_prefix("history.", checked)
-        estimator.history_ = History(**{k: tuple(v.tolist()) for k, v in history.items()})
-    else:
-        estimator.features_ = _features_from_arrays(estimator, arrays)
-
-
-def _check_array(name: str, array: NDArray[Any], kind: str, shape: tuple[int | None, ...]) -> None:
-    fits = array.ndim == len(shape) and all(
-        wanted in (None, size) for size, wanted in zip(array.shape, shape, strict=True)
-    )
-    if array.dtype.kind != kind or not fits:
-        sizes = " × ".join("any" if size is None else str(size) for size in shape)
-        raise FileFormatError(
-            f"{name} must be of kind {kind!r} and size {sizes}, got {array.dtype} of shape "
-            f"{array.shape}. Fit and save the model again."
-        )
-    # Of the history, gamma is NaN for a weighting that is no power; nothing is computed from it.
-    if kind == "f" and not name.startswith("history.") and not np.isfinite(array).all():
-        raise FileFormatError(
-            f"{name} must be finite numbers, but some are NaN or infinite. Fit and save the model "
-            "again."
-        )
-
-
-def _set_numbers(estimator: Any, numbers: dict[str, Any]) -> None:
-    needed = _NUMBERS if isinstance(estimator, PTAClassifier) else ("features_checksum_",)
-    for name in _NUMBERS:
-        if name not in numbers and name not in needed:
-            continue
-        if type(numbers[name]) is not int:  # nor a bool
-            raise FileFormatError(
-                f"{name} must be a whole number, got {numbers[name]!r}. Fit and save the model "
-                "again."
-            )
-        setattr(estimator, name, numbers[name])
-
-
-def _features_from_arrays(estimator: Any, arrays: dict[str, NDArray[Any]]) -> Features | None:
-    is_sparse = "features.data" in arrays
-    if not is_sparse and "features" not in arrays:
-        return None
-    stored = _matrix_from_arrays("features", arrays) if is_sparse else arrays["features"]
-    shape = (estimator.graph_.n_nodes, estimator.n_features_in_)
-    if stored.shape != shape:
-        raise FileFormatError(
-            f"features must be of shape {shape}, got {stored.shape}. Fit and save the model again."
-        )
-    return check_features(stored)
-
-
-def _with_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-
-def _matrix_to_arrays(name: str, matrix: sp.csr_array) -> dict[str, NDArray[Any]]:
-    return {f"{name}.{part}": np.asarray(getattr(matrix, part)) for part in CSR_PARTS}
-
-
-def _matrix_from_arrays(name: str, arrays: dict[str, NDArray[Any]]) -> sp.csr_array:
-    return checked_csr(f"{name}.", [arrays[f"{name}.{part}"] for part in CSR_PARTS])
 
 
 def _parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
