@@ -180,7 +180,7 @@ class PTAClassifier(GraphClassifier):
 
     def _from_features(self, features: Features) -> NDArray[np.float64]:
         probabilities = predict_probabilities(self.weights_, features)
-        return _spread_or_own(probabilities, probabilities)
+        return to_distributions(probabilities, probabilities)
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         if features is None:

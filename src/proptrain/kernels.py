@@ -1,9 +1,9 @@
 """The few loops that run hot on a CPU, compiled once by Numba.
 
 Each output element is summed in the order in which the entries are stored, with fused
-multiply-add, whatever the make of the CPU. Library products cannot promise that, and in Adam's
-first step a gradient of 1e-8 turns their rounding into a visible part of the weight (see
-docs/deviations.md).
+multiply-add wherever the CPU has it. Library products choose another order on each make of CPU,
+and in Adam's first step a gradient of 1e-8 turns their rounding into a visible part of the weight
+(see docs/deviations.md).
 """
 
 from __future__ import annotations

@@ -178,13 +178,21 @@ def test_a_class_with_one_node_cannot_be_measured():
 def test_too_many_training_nodes_per_class():
     message = (
         "20 training nodes for each of 3 classes are too many: half of the 80 labelled nodes.*"
-        "leaves 40. Ask for fewer"
+        "leaves 40. Ask for at most 12 per class"
     )
     with pytest.raises(LabelError, match=message):
         protocol_for(make_dataset())
     assert protocol_for(make_dataset(), per_class=12).n_stop == 2
     with pytest.raises(LabelError, match="13 training nodes"):
         protocol_for(make_dataset(), per_class=13)
+
+
+def test_too_few_labels_for_any_split():
+    dataset = make_dataset()
+    labels = np.full_like(dataset.labels, -1)
+    labels[:6] = [0, 0, 1, 1, 2, 2]
+    with pytest.raises(LabelError, match=r"which leaves 3\. Label more nodes"):
+        protocol_for(replace(dataset, labels=labels), per_class=1)
 
 
 # --- statistics -------------------------------------------------------------------------------

@@ -82,10 +82,12 @@ def protocol_for(
     n_known = min(1500, int(counts.sum()) // 2)
     n_stop = min(500, (n_known - per_class * dataset.n_classes) // 2)
     if n_stop < 1:
+        most = (n_known - 2) // dataset.n_classes  # two are left: one to stop by, one to tune on
         raise LabelError(
             f"{per_class} training nodes for each of {dataset.n_classes} classes are too many: "
             f"half of the {int(counts.sum()):,} labelled nodes are kept for measuring, which "
-            f"leaves {n_known:,}. Ask for fewer per class."
+            f"leaves {n_known:,}. "
+            + (f"Ask for at most {most} per class." if most > 0 else "Label more nodes.")
         )
     return Protocol(n_known, per_class, n_stop, alpha, for_tuning)
 

@@ -130,7 +130,7 @@ def train_predictor(
             confidence = torch.softmax(scores.detach(), dim=1)
             loss = targets.loss(scores, weighting(confidence, epoch))
             loss = loss + settings.weight_decay / 2 * (model.weight1**2).sum()
-            _check_finite(loss.item(), epoch)
+            train_loss = _finite(loss.item(), epoch)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -140,7 +140,7 @@ def train_predictor(
             f = torch.softmax(scores.detach(), dim=1)
             stop_loss, stop_accuracy = stop_targets.loss(scores).item(), stop.accuracy(f.numpy())
             agreement, gamma = targets.agreement(f[rows]), gamma_of(weighting, epoch)
-            epochs.append((loss.item(), stop_loss, agreement, stop_accuracy, gamma))
+            epochs.append((train_loss, stop_loss, agreement, stop_accuracy, gamma))
             if on_epoch is not None:
                 on_epoch(epoch, stop_accuracy)
             if stopping.is_over(epoch, stop_accuracy, stop_loss, model):
@@ -199,12 +199,13 @@ class _Targets:
         return float((f.argmax(dim=1)[self._reached] == self._likeliest).float().mean())
 
 
-def _check_finite(loss: float, epoch: int) -> None:
+def _finite(loss: float, epoch: int) -> float:
     if not math.isfinite(loss):
         raise TrainingError(
             f"Training must have a finite loss, but in epoch {epoch} it is {loss}. Scale the "
             "features to ordinary size (around 1), or lower learning_rate or loss_weight."
         )
+    return loss
 
 
 def _check_shapes(
