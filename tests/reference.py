@@ -144,6 +144,54 @@ def propagate_labels(step, labels, known, n_classes, alpha, steps, clamp):
     return state
 
 
+def distances(adjacency):
+    """Edges on the shortest way between every two nodes, breadth first; infinite without a way."""
+    n = len(adjacency)
+    result = np.full((n, n), np.inf)
+    for start in range(n):
+        result[start, start], queue = 0, [start]
+        for node in queue:  # grows while it is walked through
+            for other in range(n):
+                if adjacency[node, other] != 0 and np.isinf(result[start, other]):
+                    result[start, other] = result[start, node] + 1
+                    queue.append(other)
+    return result
+
+
+def equal_labels(adjacency, labels, known, n_classes, hops):
+    """Known nodes of each class within so many hops, all scaled to sum to the number of labels."""
+    far = distances(adjacency)
+    counts = np.zeros((len(labels), n_classes))
+    for i in range(len(labels)):
+        for j in known:
+            counts[i, labels[j]] += far[i, j] <= hops
+    return counts * len(known) / counts.sum()
+
+
+def correct_and_smooth(step, f, labels, known, alpha, steps):
+    """Spread the errors of f and add them, scaled to the mean error; put labels in; spread all."""
+    f = np.array(f, dtype=np.float64)
+    truth, errors = one_hot(labels, known, f.shape[1]), np.zeros_like(f)
+    for i in known:
+        errors[i] = truth[i] - f[i]
+    spread = clamped(step, errors, ppr_coefficients(alpha, steps), known)
+    mean_size = sum(abs(errors[i]).sum() for i in known) / len(known)
+    corrected = f.copy()
+    for i in range(len(f)):
+        size = abs(spread[i]).sum()
+        if i in set(known):
+            corrected[i] = truth[i]
+        elif size > 0:
+            corrected[i] += mean_size * spread[i] / size
+    smoothed = appnp(step, corrected, alpha, steps)
+    result = f / f.sum(axis=1, keepdims=True)
+    for i in range(len(f)):
+        positive = np.maximum(smoothed[i], 0)
+        if positive.sum() > 0:
+            result[i] = positive / positive.sum()
+    return result
+
+
 # --- the network and the losses of PT ---------------------------------------------------------
 
 

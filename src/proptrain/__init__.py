@@ -3,7 +3,8 @@
 Three steps, after "On the Equivalence of Decoupled GCN and Label Propagation" (WWW 2021):
 propagate the known labels over the graph once (`propagate_labels`), train an ordinary network on
 the soft labels (`train_predictor`), propagate its predictions once (`ensemble_predictions`).
-`PTAClassifier` is their face for users of scikit-learn.
+`PTAClassifier` is their face for users of scikit-learn; `LabelPropagationClassifier`,
+`GNNClassifier` and `CorrectAndSmoothClassifier` are what to compare it with.
 
 Names are imported when they are first used, so that ``import proptrain`` stays instant.
 """
@@ -17,10 +18,12 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Adaptive": "train.weighting",
+    "CorrectAndSmoothClassifier": "models.correct_smooth",
     "Dataset": "data.dataset",
     "EdgeCounts": "data.graph",
     "Engine": "propagate.engine",
     "Exact": "propagate.schemes",
+    "GNNClassifier": "models.gnn",
     "Graph": "data.graph",
     "Heat": "propagate.schemes",
     "History": "train.loop",
@@ -47,6 +50,7 @@ _HOME = {
     "largest_component": "data.dataset",
     "load_dataset": "data.catalog",
     "load_model": "persistence",
+    "noise_rate": "data.noise",
     "normalise": "propagate.normalisation",
     "predict_probabilities": "train.loop",
     "propagate_labels": "propagate.labels",
@@ -56,6 +60,8 @@ _HOME = {
     "split_nodes": "data.splits",
     "static": "train.weighting",
     "train_predictor": "train.loop",
+    "with_label_noise": "data.noise",
+    "with_structure_noise": "data.noise",
     "write_npz": "data.npz",
 }
 

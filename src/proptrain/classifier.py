@@ -4,25 +4,46 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from proptrain.data.dataset import Features, check_features
 from proptrain.data.extend import count_new_nodes, extend_graph
+from proptrain.data.graph import Graph
+from proptrain.ensemble.predictions import to_distributions
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem
 from proptrain.propagate.engine import LocalEngine
-from proptrain.propagate.labels import propagate_labels
+from proptrain.propagate.labels import one_hot, propagate_labels
 from proptrain.propagate.schemes import PPR, Scheme
+from proptrain.train.loop import (
+    History,
+    NewNetwork,
+    OnEpoch,
+    TrainSettings,
+    predict_probabilities,
+    train_predictor,
+)
+from proptrain.train.predictor import Network, Predictor
+from proptrain.train.stopping import StoppingNodes
+from proptrain.train.weighting import Weighting, static
+
+Layout: TypeAlias = dict[str, tuple[str, tuple[int | None, ...]]]
+"""Dtype kind and shape of each array of a saved model, by its name there; None is any length."""
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the classifiers share: reading features, predicting, saving."""
+    """What the classifiers share: reading features, training, predicting, saving."""
+
+    # The whole numbers that a fitted classifier has without fail.
+    _numbers: tuple[str, ...] = ("n_features_in_", "features_checksum_", "n_iter_", "best_epoch_")
 
     def predict_proba(self, X: Any = None, edges: Any = None) -> NDArray[np.float64]:
         """Return class probabilities, shape (m, C); rows sum to 1, columns follow ``classes_``.
@@ -95,22 +116,139 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self.scheme  # type: ignore[no-any-return]
 
+    def _posing(self) -> dict[str, Any]:
+        """Return the parameters that `pose_problem` asks for."""
+        return {
+            # What trains nothing has nothing to stop.
+            "stopping_fraction": getattr(self, "stopping_fraction", 0.0),
+            "n_neighbors": self.n_neighbors,
+            "unlabelled": self.unlabelled,
+        }
+
     def _soft_labels(
-        self, problem: Problem, nodes: NDArray[np.int64], engine: LocalEngine, scheme: Scheme
+        self,
+        codes: NDArray[np.int64],
+        known: NDArray[np.int64],
+        n_classes: int,
+        engine: LocalEngine,
     ) -> NDArray[np.float32]:
-        return propagate_labels(
-            problem.codes, nodes, problem.n_classes, engine, scheme, clamp=self.clamp
+        return propagate_labels(codes, known, n_classes, engine, self._scheme(), clamp=self.clamp)
+
+    def _train_on_labels(
+        self,
+        features: Features,
+        problem: Problem,
+        random: np.random.RandomState,
+        *,
+        network: NewNetwork | None = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> None:
+        """Train by cross entropy, a mean over the training nodes; no label is spread before."""
+        codes, n_classes, watched = problem.codes, problem.n_classes, watched_nodes(problem)
+        self._train(
+            features,
+            one_hot(codes, problem.train, n_classes),
+            StoppingNodes(watched, codes[watched], one_hot(codes, watched, n_classes)),
+            random,
+            weighting=static,
+            # The loss is divided by the number of classes; this makes it a mean over the nodes.
+            loss_weight=n_classes / len(problem.train),
+            network=network,
+            on_epoch=on_epoch,
         )
+
+    def _train(
+        self,
+        features: Features,
+        soft_labels: NDArray[np.float32],
+        stop: StoppingNodes,
+        random: np.random.RandomState,
+        *,
+        weighting: Weighting,
+        loss_weight: float,
+        network: NewNetwork | None = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> None:
+        """Train a network, the two layers of step 2 if no other is given, and keep its weights."""
+        settings = TrainSettings(
+            n_hidden=self.n_hidden,
+            dropout=self.dropout,
+            learning_rate=self.learning_rate,
+            loss_weight=loss_weight,
+            weight_decay=self.weight_decay,
+            max_epochs=self.max_epochs,
+            patience=self.patience,
+        )
+        trained = train_predictor(
+            features,
+            soft_labels,
+            stop,
+            weighting=weighting,
+            settings=settings,
+            seed=random.randint(2**31 - 1),
+            network=network,
+            on_epoch=on_epoch,
+        )
+        self.weights_ = trained.weights
+        self.history_ = trained.history
+        self.best_epoch_ = trained.best_epoch
+        self.n_iter_ = len(trained.history.train_loss)
+        self.features_checksum_ = checksum(features)
+
+    def _network(
+        self,
+        engine: LocalEngine,  # noqa: ARG002 - other networks have the graph inside
+        n_features: int,
+        n_classes: int,
+        generator: torch.Generator,
+    ) -> Network:
+        """Return the network that is trained, with initial weights."""
+        return Predictor(n_features, n_classes, n_hidden=self.n_hidden, generator=generator)
+
+    def _from_features(self, features: Features) -> NDArray[np.float64]:
+        probabilities = predict_probabilities(self.weights_, features)
+        return to_distributions(probabilities, probabilities)
+
+    def _enlarged(self, edges: Any, n_new: int) -> LocalEngine:
+        """Return the engine of the fitted graph with new nodes."""
+        return LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
+
+    def _known_among(self, n_new: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the class codes of the fitted and that many new nodes, and who of them trains."""
+        codes = np.concatenate([self.given_, np.full(n_new, -1)])
+        return codes, np.setdiff1d(np.flatnonzero(codes >= 0), self.stopping_)
 
     def _spread_to_new(self, edges: Any, n_new: int) -> NDArray[np.float32]:
         """Return the soft labels (n_new, C) of new nodes: step 1 again, on the larger graph."""
-        engine = LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
-        codes = np.concatenate([self.given_, np.full(n_new, -1)])
-        training = np.setdiff1d(np.flatnonzero(codes >= 0), self.stopping_)
-        soft_labels = propagate_labels(
-            codes, training, len(self.classes_), engine, self._scheme(), clamp=self.clamp
-        )
+        codes, known = self._known_among(n_new)
+        engine = self._enlarged(edges, n_new)
+        soft_labels = self._soft_labels(codes, known, len(self.classes_), engine)
         return soft_labels[self.graph_.n_nodes :]
+
+    def _layout(self) -> Layout:
+        """Return what a fitted classifier is made of, told before any of its arrays is read.
+
+        Names with a dot are parts of one attribute: weights.bias1 is weights_["bias1"].
+        """
+        n, C = self.graph_.n_nodes, len(self.classes_)
+        return {
+            "given_": ("i", (n,)),
+            "stopping_": ("i", (None,)),
+            "label_distributions_": ("f", (n, C)),
+            "reached_": ("b", (n,)),
+        }
+
+    def _trained_layout(self) -> Layout:
+        """Return the weights of the network that the parameters make, and its history."""
+        anywhere = LocalEngine(Graph.without_edges(1))
+        sizes = self.n_features_in_, len(self.classes_)
+        with torch.device("meta"):  # shapes and no numbers: sizes that a stranger claims are free
+            network = self._network(anywhere, *sizes, torch.Generator("cpu"))
+        weights = network.state_dict()
+        return {
+            **{f"weights.{name}": ("f", tuple(weights[name].shape)) for name in weights},
+            **{f"history.{field.name}": ("f", (self.n_iter_,)) for field in fields(History)},
+        }
 
     def _finish(self, problem: Problem, distributions: NDArray[np.float64]) -> Self:
         self.classes_ = problem.classes
@@ -135,6 +273,18 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def watched_nodes(problem: Problem) -> NDArray[np.int64]:
+    """Return the nodes that decide when to stop: those that train, if there are no others."""
+    return problem.stop if problem.stop.size else problem.train
+
+
+def needed(features: Features | None) -> Features:
+    """Return the features of new nodes, or say that their edges do not do alone."""
+    if features is None:
+        raise InvalidInputError("edges belong to new nodes: give their features as X.")
+    return features
 
 
 def is_reached(soft_labels: NDArray[np.float32]) -> NDArray[np.bool_]:

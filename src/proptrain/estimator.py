@@ -10,16 +10,24 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from proptrain.classifier import GraphClassifier, checksum, is_reached
+from proptrain.classifier import (
+    GraphClassifier,
+    Layout,
+    checksum,
+    is_reached,
+    needed,
+    watched_nodes,
+)
 from proptrain.data.dataset import Features
-from proptrain.data.extend import count_new_nodes, extend_graph
+from proptrain.data.extend import count_new_nodes
 from proptrain.ensemble.predictions import ensemble_predictions, to_distributions
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem, pose_problem
 from proptrain.propagate.engine import LocalEngine
+from proptrain.propagate.labels import equal_labels
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
-from proptrain.train.loop import OnEpoch, TrainSettings, predict_probabilities, train_predictor
+from proptrain.train.loop import OnEpoch, predict_probabilities
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, dynamic, static
 
@@ -47,6 +55,9 @@ class PTAClassifier(GraphClassifier):
         How the adjacency matrix is scaled.
     clamp : bool
         Put the known labels back after every step of label propagation.
+    equal_hops : int or None
+        A number: instead of propagation, every known label counts the same for all nodes within
+        that many hops (our reading of the paper's APPNP-noa-nof).
     n_hidden, dropout, learning_rate, loss_weight, weight_decay, max_epochs, patience
         The network and its training; `loss_weight` is the paper's lambda1.
     stopping_fraction : float
@@ -95,6 +106,7 @@ class PTAClassifier(GraphClassifier):
         scheme: Scheme | None = None,
         normalisation: Normalisation = "symmetric",
         clamp: bool = True,
+        equal_hops: int | None = None,
         n_hidden: int = 64,
         dropout: float = 0.0,
         learning_rate: float = 0.1,
@@ -115,6 +127,7 @@ class PTAClassifier(GraphClassifier):
         self.scheme = scheme
         self.normalisation = normalisation
         self.clamp = clamp
+        self.equal_hops = equal_hops
         self.n_hidden = n_hidden
         self.dropout = dropout
         self.learning_rate = learning_rate
@@ -146,69 +159,63 @@ class PTAClassifier(GraphClassifier):
         """
         features = self._features_of(X, reset=True)
         random = check_random_state(self.random_state)
-        problem = pose_problem(
-            features,
-            y,
-            graph,
-            stopping,
-            stopping_fraction=self.stopping_fraction,
-            n_neighbors=self.n_neighbors,
-            unlabelled=self.unlabelled,
-            random=random,
-        )
+        problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         engine, scheme = LocalEngine(problem.graph, self.normalisation), self._scheme()
-        soft_labels = self._soft_labels(problem, problem.train, engine, scheme)
-        trained = train_predictor(
+        soft_labels = self._soft_labels(problem.codes, problem.train, problem.n_classes, engine)
+        self._train(
             features,
             soft_labels,
-            self._stopping_nodes(problem, soft_labels, engine, scheme),
+            self._stopping_nodes(problem, engine, scheme),
+            random,
             weighting=self._weighting(),
-            settings=self._settings(),
-            seed=random.randint(2**31 - 1),
+            loss_weight=self.loss_weight,
             on_epoch=on_epoch,
         )
-        self.weights_ = trained.weights
-        self.history_ = trained.history
-        self.best_epoch_ = trained.best_epoch
-        self.n_iter_ = len(trained.history.train_loss)
         self.soft_labels_ = soft_labels
         self.reached_ = is_reached(soft_labels)
-        self.probabilities_ = predict_probabilities(trained.weights, features)
-        self.features_checksum_ = checksum(features)
+        self.probabilities_ = predict_probabilities(self.weights_, features)
         scores = ensemble_predictions(self.probabilities_, engine, scheme)
         return self._finish(problem, _spread_or_own(scores, self.probabilities_))
 
-    def _from_features(self, features: Features) -> NDArray[np.float64]:
-        probabilities = predict_probabilities(self.weights_, features)
-        return to_distributions(probabilities, probabilities)
-
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
-        if features is None:
-            raise InvalidInputError("edges belong to new nodes: give their features as X.")
-        n_old, n_new = self.graph_.n_nodes, features.shape[0]
-        engine = LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
-        new = predict_probabilities(self.weights_, features)
+        new = predict_probabilities(self.weights_, needed(features))
         scores = ensemble_predictions(
-            np.concatenate([self.probabilities_, new]), engine, self._scheme()
+            np.concatenate([self.probabilities_, new]),
+            self._enlarged(edges, len(new)),
+            self._scheme(),
         )
-        return _spread_or_own(scores[n_old:], new)
+        return _spread_or_own(scores[self.graph_.n_nodes :], new)
+
+    def _soft_labels(
+        self,
+        codes: NDArray[np.int64],
+        known: NDArray[np.int64],
+        n_classes: int,
+        engine: LocalEngine,
+    ) -> NDArray[np.float32]:
+        if self.equal_hops is None:
+            return super()._soft_labels(codes, known, n_classes, engine)
+        if not (isinstance(self.equal_hops, int | np.integer) and self.equal_hops >= 0):
+            raise InvalidInputError(
+                f"equal_hops must be None or a whole number, 0 or more, got {self.equal_hops!r}."
+            )
+        return equal_labels(codes, known, n_classes, engine, self.equal_hops)
 
     def _stopping_nodes(
-        self,
-        problem: Problem,
-        soft_labels: NDArray[np.float32],
-        engine: LocalEngine,
-        scheme: Scheme,
+        self, problem: Problem, engine: LocalEngine, scheme: Scheme
     ) -> StoppingNodes:
-        watched = problem.stop if problem.stop.size else problem.train
-        if problem.stop.size:
-            soft_labels = self._soft_labels(problem, problem.stop, engine, scheme)
+        watched = watched_nodes(problem)
         return StoppingNodes(
             watched,
             problem.codes[watched],
-            soft_labels,
+            self._soft_labels(problem.codes, watched, problem.n_classes, engine),
             None if self.fast else lambda f: ensemble_predictions(f, engine, scheme),
         )
+
+    def _layout(self) -> Layout:
+        of_nodes = super()._layout()
+        told = of_nodes["label_distributions_"]
+        return {**of_nodes, **self._trained_layout(), "soft_labels_": told, "probabilities_": told}
 
     def _weighting(self) -> Weighting:
         if callable(self.weighting):
@@ -224,17 +231,6 @@ class PTAClassifier(GraphClassifier):
                 f"-> weights; got {self.weighting!r}."
             )
         return known[self.weighting]
-
-    def _settings(self) -> TrainSettings:
-        return TrainSettings(
-            n_hidden=self.n_hidden,
-            dropout=self.dropout,
-            learning_rate=self.learning_rate,
-            loss_weight=self.loss_weight,
-            weight_decay=self.weight_decay,
-            max_epochs=self.max_epochs,
-            patience=self.patience,
-        )
 
 
 class LabelPropagationClassifier(GraphClassifier):
@@ -258,6 +254,9 @@ class LabelPropagationClassifier(GraphClassifier):
     >>> clf.fit(None, ["left", None, "right", None], graph=[(0, 1), (2, 3), (3, 2)]).transduction_
     array(['left', 'left', 'right', 'right'], dtype='<U5')
     """
+
+    _numbers = ("features_checksum_",)
+    features_: Features | None = None  # those of the fitted nodes, if they had any
 
     def __init__(
         self,
@@ -295,27 +294,19 @@ class LabelPropagationClassifier(GraphClassifier):
         ``stopping`` nodes are left out, so that both classifiers see the same labels.
         """
         features = None if X is None else self._features_of(X, reset=True)
-        problem = pose_problem(
-            features,
-            y,
-            graph,
-            stopping,
-            stopping_fraction=0.0,
-            n_neighbors=self.n_neighbors,
-            unlabelled=self.unlabelled,
-            random=check_random_state(self.random_state),
-        )
+        random = check_random_state(self.random_state)
+        problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         self.features_ = features
         self.features_checksum_ = -1 if features is None else checksum(features)
         self.fallback_ = self._fallback(problem)
-        engine, scheme = LocalEngine(problem.graph, self.normalisation), self._scheme()
-        scores = self._soft_labels(problem, problem.train, engine, scheme)
+        engine = LocalEngine(problem.graph, self.normalisation)
+        scores = self._soft_labels(problem.codes, problem.train, problem.n_classes, engine)
         self.reached_ = is_reached(scores)
         n_unreached = int((~self.reached_).sum())
         if n_unreached:
             warnings.warn(
                 f"No label reaches {n_unreached:,} of {len(scores):,} nodes within "
-                f"{len(scheme.mixing)} steps; they get the {self.unreached} "
+                f"{len(self._scheme().mixing)} steps; they get the {self.unreached} "
                 "probabilities. See reached_.",
                 UserWarning,
                 stacklevel=2,
@@ -348,6 +339,12 @@ class LabelPropagationClassifier(GraphClassifier):
         n_old = self.graph_.n_nodes
         n_new = count_new_nodes(edges, n_old) if features is None else features.shape[0]
         return to_distributions(self._spread_to_new(edges, n_new), self.fallback_)
+
+    def _layout(self) -> Layout:
+        layout = {**super()._layout(), "fallback_": ("f", (len(self.classes_),))}
+        if self.features_checksum_ < 0:  # it was fitted without features
+            return layout
+        return {**layout, "features": ("f", (self.graph_.n_nodes, self.n_features_in_))}
 
 
 def _spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:

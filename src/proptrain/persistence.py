@@ -4,7 +4,7 @@
 
     model/
       model.json           what it is: class, parameters, classes, and the hash of each other file
-      arrays.safetensors   weights, graph, predictions, history
+      arrays.safetensors   weights, graph, predictions, history, features where they are needed
       nodes.json           node ids, where the nodes have names of their own
       encoder.skops        what turns a node table's columns into features
 
@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import proptrain
+from proptrain.classifier import GraphClassifier
 from proptrain.data.graph import Graph
 from proptrain.errors import (
     FileFormatError,
@@ -45,11 +46,21 @@ from proptrain.model_arrays import (
     set_arrays,
     set_numbers,
 )
+from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
+from proptrain.models.gnn import GNNClassifier
 from proptrain.propagate import schemes
 
 FORMAT = 1
 _FILES = {"model.json", "arrays.safetensors", "nodes.json", "encoder.skops"}
-_CLASSES = {kind.__name__: kind for kind in (PTAClassifier, LabelPropagationClassifier)}
+_CLASSES: dict[str, type[GraphClassifier]] = {
+    kind.__name__: kind
+    for kind in (
+        PTAClassifier,
+        LabelPropagationClassifier,
+        GNNClassifier,
+        CorrectAndSmoothClassifier,
+    )
+}
 _SCHEMES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (schemes.PPR, schemes.Power, schemes.Mean, schemes.Heat, schemes.Exact)

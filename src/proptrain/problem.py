@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -146,7 +145,7 @@ def _built_graph(
     random: np.random.RandomState,
 ) -> Graph:
     if graph is None:
-        return Graph(sp.csr_array((n_nodes, n_nodes), dtype=np.float32))
+        return Graph.without_edges(n_nodes)
     if not isinstance(graph, str):
         return as_graph(graph, n_nodes=n_nodes)
     if graph != "knn":

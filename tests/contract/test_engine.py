@@ -19,7 +19,7 @@ import reference
 from proptrain.data.graph import Graph
 from proptrain.errors import InvalidInputError, LabelError
 from proptrain.propagate.engine import LocalEngine
-from proptrain.propagate.labels import propagate_labels
+from proptrain.propagate.labels import equal_labels, propagate_labels
 from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power
 from strategies import adjacencies, adjacencies_with_signals, labellings, node_sets
 
@@ -343,6 +343,31 @@ def test_label_propagation_is_the_papers(case, kind, clamp):
         mask = np.isin(np.arange(len(adjacency)), known)
         by_mask = propagate_labels(labels, mask, n_classes, engine, PPR(0.1, 10), clamp=clamp)
         np.testing.assert_array_equal(by_mask, got)
+
+
+@engines
+@kinds
+def test_equal_labels_count_the_known_nodes_within_so_many_hops(case, kind):
+    examples = adjacencies().flatmap(lambda a: st.tuples(st.just(a), labellings(len(a))))
+
+    @case.for_all(examples, st.integers(0, 4))
+    def check(drawn, hops):
+        adjacency, (labels, known, n_classes) = drawn
+        wanted = reference.equal_labels(adjacency, labels, known, n_classes, hops)
+        engine = case.on(adjacency, kind)
+        got = equal_labels(labels, known, n_classes, engine, hops)
+        close(got, wanted, 1e-6)
+        mask = np.isin(np.arange(len(adjacency)), known)
+        np.testing.assert_array_equal(equal_labels(labels, mask, n_classes, engine, hops), got)
+
+
+@engines
+def test_more_equal_labels_than_are_counted_at_a_time(case):
+    ring = np.roll(np.eye(150), 1, axis=1)
+    known, labels = np.arange(0, 150, 2)[::-1], np.arange(150) % 3
+    got = equal_labels(labels, known, 3, case.on(ring + ring.T, "symmetric"), 7)
+    close(got, reference.equal_labels(ring + ring.T, labels, known, 3, 7), 1e-6)
+    assert np.isclose(got.sum(), 75)
 
 
 # --- manners ----------------------------------------------------------------------------------

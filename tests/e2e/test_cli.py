@@ -16,7 +16,9 @@ import pandas as pd
 import pytest
 
 from proptrain import cli, load_dataset
+from proptrain.cli.fit import METHOD_NAMES
 from proptrain.data.catalog import find_file
+from proptrain.experiments.methods import METHODS
 from proptrain.persistence import load_model
 
 N = 600  # papers of Cora, so that a fit takes a second or two
@@ -215,6 +217,41 @@ def test_a_new_node_is_reached_only_within_the_steps(run, tmp_path, method):
     assert reached.tolist() == [True] * first + [False] * (15 - first)
 
 
+@pytest.mark.parametrize("method", ["APPNP", "MLP", "C&S", "APPNP-noa-nof"])
+def test_any_method_is_fitted_and_tells_old_and_new_nodes(run, tmp_path, method):
+    write_small(tmp_path)
+    fit = run(*small_fit(tmp_path), "--method", method, "--json")
+    assert fit.code == 0
+    told = json.loads(fit.out)
+    assert told["method"] == method
+    assert told["reached"] == (4 if method == "MLP" else 8)  # without a graph the labelled alone
+    model, out, new = tmp_path / "model", tmp_path / "p.csv", tmp_path / "new.csv"
+    assert run("predict", model, "--out", out).code == 0
+    table = pd.read_csv(out)
+    assert table["id"].tolist() == [f"n{i}" for i in range(8)]
+    assert table["label"].tolist() == ["x", "y"] * 4
+    assert table["source"].tolist() == ["given"] * 4 + ["predicted"] * 4
+    new.write_text("name,size,colour\nq0,1,red\nq1,6,blue\n")
+    (tmp_path / "new_edges.csv").write_text("a,b\nq0,n6\nq1,n7\n")
+    words = ("predict", model, "--nodes", new, "--out", out, "--overwrite")
+    for edges in ((), ("--edges", tmp_path / "new_edges.csv")):
+        assert run(*words, *edges).code == 0
+        table = pd.read_csv(out)
+        assert table["label"].tolist() == ["x", "y"]
+        assert table["reached"].tolist() == [bool(edges) and method != "MLP"] * 2
+
+
+def test_the_stopping_accuracy_is_that_of_the_predictions(run, at_papers, tmp_path):
+    for method in ("PTA", "C&S"):
+        words = ("--method", method, "--out", tmp_path / method, "--json")
+        accuracy = json.loads(run(*FIT, *words).out)["stopping_accuracy"]
+        clf = load_model(tmp_path / method).estimator
+        told = clf.label_distributions_[clf.stopping_].argmax(axis=1)
+        assert accuracy == (told == clf.given_[clf.stopping_]).mean()
+        if method == "PTA":
+            assert accuracy == clf.history_.stop_accuracy[clf.best_epoch_]
+
+
 def test_parquet_in_and_out(run, at_papers, tmp_path):
     for name in ("nodes", "edges"):
         pd.read_csv(f"{name}.csv").to_parquet(tmp_path / f"{name}.parquet")
@@ -362,6 +399,10 @@ def test_help_teaches(run):
     start = one_line(run("--help").out)
     assert "proptrain fit --edges edges.csv --nodes nodes.csv --label topic --out model/" in start
     assert "Exit codes: 0 done, 1 the input cannot be used" in start
+    assert sorted(METHOD_NAMES.split(", ")) == sorted(METHODS)
+    for command in ("fit", "evaluate"):
+        text = one_line(run(command, "--help").out.replace("│", " "))
+        assert "One of PTA, PTA(F), PTS, PTD, LP, MLP, GCN, SGCN" in text
     assert "[default: id, or" in one_line(run("fit", "--help").out.replace("│", " "))
 
 
@@ -549,7 +590,7 @@ def test_fit_refuses_outputs_that_are_not_its_own(run, tmp_path):
 def test_fit_refuses_unknown_words(run, tmp_path):
     write_small(tmp_path)
     words = small_fit(tmp_path)
-    refused(run, tmp_path, "The method must be one of LP, MLP", *words, "--method", "GCN")
+    refused(run, tmp_path, "The method must be one of LP, MLP", *words, "--method", "GAT")
     refused(run, tmp_path, "--kind must be COLUMN=KIND", *words, "--kind", "size")
     refused(run, tmp_path, "one of numeric, categorical, text, drop", *words, "--kind", "size=big")
     refused(run, tmp_path, "alpha, the weight of the restart", *words, "--alpha", "0")
@@ -645,7 +686,7 @@ def test_a_model_from_python_cannot_read_tables(run, tmp_path, monkeypatch):
 def test_evaluate_refuses_unknown_names_and_half_a_source(run, tmp_path):
     out = ("--out", tmp_path / "runs.jsonl", "--runs", 1)
     refused(run, tmp_path, "Did you mean 'cora'?", "evaluate", "coraa", *out)
-    refused(run, tmp_path, "got 'GCN'", "evaluate", "cora", "--method", "GCN", *out)
+    refused(run, tmp_path, "got 'GAT'", "evaluate", "cora", "--method", "GAT", *out)
     refused(run, tmp_path, "Name one data set", "evaluate", *out)
     refused(run, tmp_path, "Name one data set", "evaluate", "cora", "--nodes", "n.csv", *out)
     refused(run, tmp_path, "--edges FILE", "evaluate", "--nodes", "n.csv", *out)

@@ -74,12 +74,14 @@ CHECKS = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
 from sklearn.utils.estimator_checks import check_estimator
-from proptrain import LabelPropagationClassifier, PTAClassifier
+from proptrain import *
 results = check_estimator(eval(sys.argv[1]), on_fail=None, on_skip=None)
 print(json.dumps([[r["check_name"], r["status"], str(r["exception"])] for r in results]))
 """
 SHORT = "PTAClassifier(max_epochs=60, patience=20{})"
 PLAIN = "LabelPropagationClassifier({})"
+NETWORKS = "GNNClassifier(architecture='{}', max_epochs=60, patience=20, unlabelled=None)"
+SMOOTH = "CorrectAndSmoothClassifier(max_epochs=60, patience=20, unlabelled=None)"
 
 
 def sklearn_checks(estimator):
@@ -96,7 +98,13 @@ def sklearn_checks(estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator", [SHORT.format(", unlabelled=None"), PLAIN.format("unlabelled=None")]
+    "estimator",
+    [
+        SHORT.format(", unlabelled=None"),
+        PLAIN.format("unlabelled=None"),
+        *map(NETWORKS.format, ("APPNP", "SGCN", "GCN", "MLP")),
+        SMOOTH,
+    ],
 )
 def test_every_check_of_scikit_learn_passes_and_none_is_skipped(estimator):
     results = sklearn_checks(estimator)

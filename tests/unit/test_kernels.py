@@ -1,27 +1,53 @@
-"""Kernels: against SciPy and NumPy, and bits that do not depend on the number of threads."""
+"""Kernels: against SciPy, NumPy and exact arithmetic; laws of order, of columns and of chance."""
 
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
+from fractions import Fraction
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.special
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import reference
 from proptrain.errors import InvalidInputError
-from proptrain.kernels import dense_product, sparse_product, transposed_product
+from proptrain.kernels import (
+    dense_product,
+    drop_entries,
+    dropout_scale,
+    log_softmax,
+    pass_active,
+    propagate_signal,
+    rectify,
+    sparse_product,
+    transposed_product,
+    transposed_sparse_product,
+)
+from strategies import adjacencies_with_signals, node_sets
 
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-13}
+# Below, at and above every width that has a kernel of its own (4, 8, 16, 32), and sums of them.
+COLUMNS = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 37, 64, 65, 100]
+
 types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+index_types = pytest.mark.parametrize("index_type", [np.int32, np.int64])
+column_counts = pytest.mark.parametrize("n_columns", COLUMNS)
 
 
 def sparse(n, m, dtype, index_type=np.int32, density=0.2, seed=0):
-    matrix = sp.random_array((n, m), density=density, rng=np.random.default_rng(seed), format="csr")
+    random = np.random.default_rng(seed)
+    matrix = sp.random_array((n, m), density=density, rng=random, format="csr")
+    data = (matrix.data - 0.5).astype(dtype)
     indices, indptr = matrix.indices.astype(index_type), matrix.indptr.astype(index_type)
-    result = sp.csr_array((matrix.data.astype(dtype), indices, indptr), shape=(n, m))
+    result = sp.csr_array((data, indices, indptr), shape=(n, m))
     assert result.indices.dtype == index_type
     return result
 
@@ -35,21 +61,46 @@ def same(got, wanted, dtype):
     np.testing.assert_allclose(got, wanted, rtol=TOLERANCE[dtype], atol=10 * TOLERANCE[dtype])
 
 
+PRODUCTS = {
+    "sparse": (sparse_product, sparse, False),
+    "transposed sparse": (transposed_sparse_product, sparse, True),
+    "dense": (dense_product, dense, False),
+    "transposed dense": (transposed_product, dense, True),
+}
+products = pytest.mark.parametrize(
+    ("product", "make", "transposed"), PRODUCTS.values(), ids=PRODUCTS.keys()
+)
+
+
+# --- the values -------------------------------------------------------------------------------
+
+
 @types
-@pytest.mark.parametrize("index_type", [np.int32, np.int64])
-@pytest.mark.parametrize("n_columns", [0, 1, 7, 64])
-def test_sparse_product_is_scipys(dtype, index_type, n_columns):
-    matrix, right = sparse(50, 30, dtype, index_type), dense(30, n_columns, dtype)
-    same(sparse_product(matrix, right), matrix @ right, dtype)
+@products
+@column_counts
+def test_products_are_the_libraries(product, make, transposed, dtype, n_columns):
+    left, right = make(30, 12, dtype), dense(30 if transposed else 12, n_columns, dtype)
+    same(product(left, right), (left.T if transposed else left) @ right, dtype)
+
+
+@types
+@column_counts
+def test_indices_may_have_64_bits(dtype, n_columns):
+    wide, narrow = (sparse(30, 12, dtype, index_type) for index_type in (np.int64, np.int32))
+    for product, n in ((sparse_product, 12), (transposed_sparse_product, 30)):
+        right = dense(n, n_columns, dtype)
+        np.testing.assert_array_equal(product(wide, right), product(narrow, right))
 
 
 @types
 @pytest.mark.parametrize("matrix_dtype", [np.float32, np.float64])
-def test_the_result_has_the_type_of_the_dense_matrix(dtype, matrix_dtype):
-    matrix, right = sparse(20, 10, matrix_dtype), dense(10, 3, dtype)
-    wanted = matrix.toarray().astype(np.float64) @ right.astype(np.float64)
-    got = sparse_product(matrix, right)
+@pytest.mark.parametrize("product", [sparse_product, transposed_sparse_product])
+def test_the_result_has_the_type_of_the_dense_matrix(product, dtype, matrix_dtype):
+    matrix, right = sparse(10, 10, matrix_dtype), dense(10, 3, dtype)
+    left = matrix if product is sparse_product else matrix.T
+    got = product(matrix, right)
     assert got.dtype == dtype
+    wanted = left.toarray().astype(np.float64) @ right.astype(np.float64)
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -70,67 +121,160 @@ def test_entries_out_of_order_and_repeated_are_all_counted(dtype):
     matrix = sp.csr_array(parts, shape=(1, 3))
     got = sparse_product(matrix, np.array([[1], [10], [100]], dtype))
     np.testing.assert_array_equal(got, [[502]])
+    got = transposed_sparse_product(matrix, np.array([[10]], dtype))
+    np.testing.assert_array_equal(got, [[20], [0], [50]])
 
 
 @types
-@pytest.mark.parametrize("shape", [(0, 3), (4, 0)])
-def test_sparse_products_without_rows_or_columns(dtype, shape):
-    got = sparse_product(sp.csr_array(shape, dtype=dtype), dense(shape[1], 2, dtype))
-    same(got, np.zeros((shape[0], 2)), dtype)
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0), (0, 0), (4, 3)])
+def test_products_of_matrices_without_rows_columns_or_entries_are_zeros(dtype, shape):
+    n, m = shape
+    empty, zeros = sp.csr_array(shape, dtype=dtype), np.zeros(shape, dtype)
+    same(sparse_product(empty, dense(m, 2, dtype)), np.zeros((n, 2)), dtype)
+    same(transposed_sparse_product(empty, dense(n, 2, dtype)), np.zeros((m, 2)), dtype)
+    same(dense_product(zeros, dense(m, 2, dtype)), np.zeros((n, 2)), dtype)
+    same(transposed_product(zeros, dense(n, 2, dtype)), np.zeros((m, 2)), dtype)
+
+
+def layouts(array):
+    """The same numbers, read-only, in every order that NumPy can hand them over in."""
+    wide = np.repeat(np.repeat(array, 2, axis=0), 3, axis=1)
+    flipped = np.ascontiguousarray(array[::-1])
+    for view in (array.copy(), np.asfortranarray(array), wide[::2, ::3], flipped[::-1]):
+        view.flags.writeable = False
+        np.testing.assert_array_equal(view, array)
+        yield view
 
 
 @types
-def test_sparse_product_takes_any_layout_and_read_only_arrays(dtype):
-    matrix, right = sparse(40, 12, dtype), dense(12, 6, dtype)
-    wanted = sparse_product(matrix, right)
-    for array in (matrix.data, matrix.indices, matrix.indptr, right):
+@pytest.mark.parametrize("n_columns", [6, 8])  # to be padded or not
+def test_any_layout_and_read_only_arrays_give_the_same_bits(dtype, n_columns):
+    matrix, left = sparse(20, 12, dtype), dense(20, 12, dtype, seed=2)
+    inner, outer = dense(12, n_columns, dtype), dense(20, n_columns, dtype)
+    calls = [
+        (lambda right: sparse_product(matrix, right), inner),
+        (lambda right: transposed_sparse_product(matrix, right), outer),
+        (lambda right: dense_product(left, right), inner),
+        (lambda right: transposed_product(left, right), outer),
+        (lambda other: dense_product(other, inner), left),
+        (lambda other: transposed_product(other, outer), left),
+        (lambda signal: propagate_signal(matrix[:12], signal, (0.9, 0.5), np.array([3])), inner),
+        (lambda scores: np.hstack(log_softmax(scores)), inner),
+        (lambda hidden: rectify(hidden, inner[0]), outer),
+        (lambda hidden: rectify(hidden, inner[0], 0.5, np.random.default_rng(0)), outer),
+        (lambda gradient: pass_active(gradient, outer, 2.0), outer),
+    ]
+    wanted = [call(array) for call, array in calls]
+    for array in (matrix.data, matrix.indices, matrix.indptr, left, inner, outer):
         array.flags.writeable = False
-    wide = np.repeat(right, 2, axis=1)
-    for other in (right, np.asfortranarray(right), wide[:, ::2], right[::-1][::-1]):
-        before = other.copy()
-        np.testing.assert_array_equal(sparse_product(matrix, other), wanted)
-        np.testing.assert_array_equal(other, before)
+    for (call, array), result in zip(calls, wanted, strict=True):
+        for view in layouts(array):
+            got = call(view)
+            np.testing.assert_array_equal(got, result)
+            assert got.flags.writeable
+            assert not np.shares_memory(got, view)
 
 
 @types
-@pytest.mark.parametrize("sizes", [(200, 64, 7), (33, 17, 1), (5, 1, 4), (0, 3, 2), (9, 16, 16)])
-def test_transposed_product_is_numpys(dtype, sizes):
-    n, h, c = sizes
-    left, right = dense(n, h, dtype, 2), dense(n, c, dtype, 3)
-    same(transposed_product(left, right), left.T @ right, dtype)
+def test_one_number_seen_many_times_is_a_matrix_too(dtype):
+    # what autograd hands over when a sum is differentiated
+    ones = np.broadcast_to(np.ones(1, dtype), (30, 5))
+    matrix, left = sparse(30, 20, dtype), dense(30, 20, dtype)
+    same(transposed_product(left, ones), left.T @ np.ones((30, 5)), dtype)
+    same(transposed_sparse_product(matrix, ones), matrix.T @ np.ones((30, 5)), dtype)
+    same(dense_product(ones, left[:5]), np.ones((30, 5)) @ left[:5], dtype)
+    np.testing.assert_array_equal(pass_active(ones, left[:, :5], 3.0), 3 * (left[:, :5] > 0))
+
+
+@pytest.mark.parametrize(
+    ("product", "shapes"),
+    [
+        (lambda: sparse_product(sp.csr_array((2, 50_000)), np.ones((3, 1))), "(2, 50000) (3, 1)"),
+        (
+            lambda: transposed_sparse_product(sp.csr_array((9, 2)), np.ones((3, 1))),
+            "(2, 9) (3, 1)",
+        ),
+        (lambda: dense_product(np.ones((2, 4)), np.ones((3, 1))), "(2, 4) (3, 1)"),
+        (lambda: transposed_product(np.ones((2, 4)), np.ones((3, 1))), "(2, 4) (3, 1)"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_before_memory_is_read(product, shapes):
+    with pytest.raises(InvalidInputError, match="inner sizes are equal, got") as info:
+        product()
+    assert shapes.replace(") (", ") and (") in str(info.value)
+
+
+# --- the order of the sums --------------------------------------------------------------------
+
+
+def fused(left, right):
+    """left @ right, entry after entry by fused multiply-adds: exact, then rounded once a step."""
+    number = right.dtype.type
+    result = np.zeros((left.shape[0], right.shape[1]), right.dtype)
+    for row in range(left.shape[0]):
+        for i in range(right.shape[1]):
+            total = number(0)
+            for entry in range(left.indptr[row], left.indptr[row + 1]):
+                value, other = float(left.data[entry]), float(right[left.indices[entry], i])
+                total = number(float(Fraction(float(total)) + Fraction(value) * Fraction(other)))
+            result[row, i] = total
+    return result
+
+
+def has_fused_multiply_add():
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return not x86 or bool(llvm.get_host_cpu_features().get("fma"))
+
+
+@pytest.mark.skipif(not has_fused_multiply_add(), reason="this CPU rounds after the product too")
+@types
+@products
+@pytest.mark.parametrize("n_columns", [3, 8, 16, 37])
+def test_sums_are_taken_in_stored_order_with_one_rounding_a_step(
+    product, make, transposed, dtype, n_columns
+):
+    left = make(30, 12, dtype)
+    in_order = sp.csr_array(left.T if transposed else left)
+    right = dense(in_order.shape[1], n_columns, dtype)
+    np.testing.assert_array_equal(product(left, right), fused(in_order, right))
 
 
 @types
-def test_transposed_product_takes_any_layout_and_read_only_arrays(dtype):
-    left, right = dense(30, 20, dtype, 2), dense(30, 5, dtype, 3)
-    wanted = transposed_product(left, right)
-    for array in (left, right):
-        array.flags.writeable = False
-    got = transposed_product(np.asfortranarray(left), np.repeat(right, 2, axis=1)[:, ::2])
-    np.testing.assert_array_equal(got, wanted)
-    # what autograd hands over when a sum is differentiated: one number, seen n times
-    ones = np.broadcast_to(np.ones(1, dtype), right.shape)
-    same(transposed_product(left, ones), left.T @ np.ones(right.shape), dtype)
+def test_the_order_in_which_entries_are_stored_decides_the_bits(dtype):
+    # Σ of one large and many small numbers: large first, the small ones are lost one by one.
+    size, large = 1001, 2 / np.finfo(dtype).eps
+    ones = np.ones((size, 1), dtype)
+    for place, wanted in ((0, large), (size - 1, large + size - 1)):
+        values = np.ones(size, dtype)
+        values[place] = large
+        row = sp.csr_array((values, np.arange(size), np.array([0, size])), shape=(1, size))
+        assert sparse_product(row, ones)[0, 0] == wanted
+        assert transposed_sparse_product(sp.csr_array(row.T), ones)[0, 0] == wanted
+        assert dense_product(values[None], ones)[0, 0] == wanted
+        assert transposed_product(values[:, None], ones)[0, 0] == wanted
 
 
 @types
-def test_sums_are_taken_in_stored_order_with_fused_multiply_add(dtype):
-    # Σ of one large and many small numbers: only the order decides the bits.
-    size = 1001
-    values = np.full(size, 1, dtype)
-    values[0] = 1 / np.finfo(dtype).eps
-    row = sp.csr_array((values, np.arange(size), np.array([0, size])), shape=(1, size))
-    in_order = dtype(0)
-    for value in values:
-        in_order = dtype(in_order + value)
-    assert sparse_product(row, np.ones((size, 1), dtype))[0, 0] == in_order
-    assert transposed_product(values[:, None], np.ones((size, 1), dtype))[0, 0] == in_order
+@products
+def test_a_column_does_not_depend_on_the_columns_beside_it(product, make, transposed, dtype):
+    left, right = make(60, 40, dtype), dense(60 if transposed else 40, 37, dtype)
+    one_by_one = np.hstack([product(left, column[:, None]) for column in right.T])
+    np.testing.assert_array_equal(product(left, right), one_by_one)
+
+
+@types
+def test_a_transposed_product_is_the_product_with_the_transpose_bit_by_bit(dtype):
+    matrix, right = sparse(60, 40, dtype, density=0.5), dense(60, 37, dtype)
+    transpose = sp.csr_array(matrix.T)
+    assert transpose.has_sorted_indices
+    wanted = sparse_product(transpose, right)
+    np.testing.assert_array_equal(transposed_sparse_product(matrix, right), wanted)
+    np.testing.assert_array_equal(transposed_product(matrix.toarray(), right), wanted)
 
 
 PROGRAM = """
 import hashlib, numba, numpy as np, scipy.sparse as sp
-from proptrain.errors import InvalidInputError
-from proptrain.kernels import dense_product, sparse_product, transposed_product
+from proptrain.kernels import sparse_product, transposed_product
 random = np.random.default_rng(0)
 matrix = sp.random_array((997, 300), density=0.05, rng=random, format="csr", dtype=np.float32)
 right = random.standard_normal((300, 64)).astype(np.float32)
@@ -157,39 +301,243 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     assert one == two
 
 
-def test_works_where_compiled_code_cannot_be_kept(tmp_path):
-    (tmp_path / "file").touch()  # no folder can be made below a file, not even by root
-    code = (
-        "import numpy as np; from proptrain.kernels import transposed_product;"
-        "print(transposed_product(np.ones((3, 1)), np.ones((3, 1)))[0, 0])"
-    )
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache")}
+# --- where compiled code is kept --------------------------------------------------------------
+
+
+def run_with_cache(folder, code):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "3.0"
+    return done.stdout.strip()
+
+
+def test_works_where_compiled_code_cannot_be_kept(tmp_path):
+    (tmp_path / "file").touch()  # no folder can be made below a file, not even by root
+    code = (
+        "import numpy as np, scipy.sparse as sp;"
+        "from proptrain.kernels import propagate_signal, transposed_product;"
+        "print(transposed_product(np.ones((3, 1)), np.ones((3, 1)))[0, 0],"
+        "propagate_signal(sp.csr_array(2 * np.eye(1)), np.ones((1, 1)), (0.5,))[0, 0])"
+    )
+    assert run_with_cache(tmp_path / "file" / "cache", code) == "3.0 1.5"
+
+
+def test_the_second_process_finds_the_code_that_the_first_compiled(tmp_path):
+    code = (
+        "import numpy as np; from proptrain.kernels import _kernel, transposed_product;"
+        "transposed_product(np.ones((3, 1)), np.ones((3, 1)));"
+        "print(sum(_kernel('transposed', 4).stats.cache_hits.values()))"
+    )
+    assert [run_with_cache(tmp_path, code) for _ in range(2)] == ["0", "1"]
+
+
+# --- propagation ------------------------------------------------------------------------------
 
 
 @types
-def test_dense_product_is_numpys(dtype):
-    random = np.random.default_rng(3)
-    left = random.normal(size=(50, 9)).astype(dtype)
-    right = random.normal(size=(9, 4)).astype(dtype)
-    np.testing.assert_allclose(
-        dense_product(left, right), left @ right, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(drawn=adjacencies_with_signals(), alpha=st.sampled_from([0.1, 0.5, 1.0]), data=st.data())
+def test_propagation_is_the_references(dtype, drawn, alpha, data):
+    adjacency, signal = drawn
+    fixed = data.draw(node_sets(len(adjacency)))
+    step = reference.operator(adjacency, "row")
+    matrix, signal = sp.csr_array(step.astype(dtype)), signal.astype(dtype)
+    beta = reference.ppr_coefficients(alpha, 4)
+    mixing = (1 - alpha,) * 4
+    same(propagate_signal(matrix, signal, mixing), reference.combine(step, beta) @ signal, dtype)
+    got = propagate_signal(matrix, signal, mixing, fixed)
+    same(got, reference.clamped(step, signal, beta, fixed), dtype)
+    np.testing.assert_array_equal(got[fixed], signal[fixed])
+
+
+@types
+@index_types
+@pytest.mark.parametrize("n_columns", [0, 1, 7, 16, 37, 64])
+def test_propagation_is_step_by_step_multiplying_and_mixing_bit_by_bit(
+    dtype, index_type, n_columns
+):
+    matrix, signal = sparse(40, 40, dtype, index_type), dense(40, n_columns, dtype)
+    mask = np.arange(40) % 7 == 0
+    mixing = (0.9, 0.3, 1.0, 0.0, 0.7)
+    for fixed in (None, mask, np.flatnonzero(mask)[::-1]):
+        state = signal
+        for c in mixing:
+            state = dtype(c) * sparse_product(matrix, state) + dtype(1 - c) * signal
+            if fixed is not None:
+                state[fixed] = signal[fixed]
+        np.testing.assert_array_equal(propagate_signal(matrix, signal, mixing, fixed), state)
+
+
+# --- softmax ----------------------------------------------------------------------------------
+
+
+@types
+@pytest.mark.parametrize("n_classes", [1, 2, 7, 40])
+@pytest.mark.parametrize("size", [1, 30, 1e4])
+def test_log_softmax_is_scipys(dtype, n_classes, size):
+    scores = (dense(50, n_classes, dtype) * dtype(size)).astype(dtype)
+    log_f, f = log_softmax(scores)
+    exact = scores.astype(np.float64)
+    # the scores' own rounding is all that may be lost
+    slack = 4 * np.finfo(dtype).eps * max(size, 1) * 4
+    assert log_f.dtype == f.dtype == dtype
+    np.testing.assert_allclose(log_f, scipy.special.log_softmax(exact, axis=1), atol=slack)
+    np.testing.assert_allclose(f, scipy.special.softmax(exact, axis=1), rtol=20 * slack, atol=slack)
+    np.testing.assert_allclose(f.sum(axis=1), 1, rtol=TOLERANCE[dtype])
+
+
+@types
+def test_one_class_is_certain_and_no_row_gives_none(dtype):
+    log_f, f = log_softmax(np.array([[3], [-1e4], [1e4]], dtype))
+    np.testing.assert_array_equal(log_f, np.zeros((3, 1)))
+    np.testing.assert_array_equal(f, np.ones((3, 1)))
+    assert [part.shape for part in log_softmax(np.ones((0, 4), dtype))] == [(0, 4), (0, 4)]
+
+
+# --- dropout ----------------------------------------------------------------------------------
+
+
+def generator(seed=0):
+    return np.random.Generator(np.random.SFC64(seed))
+
+
+def near(count, n, share):
+    """Within five standard deviations of the binomial mean."""
+    return abs(count - n * share) <= 5 * np.sqrt(n * share * (1 - share))
+
+
+@types
+@index_types
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.8, 0.99])
+def test_dropped_entries_leave_a_share_scaled_exactly_in_its_place(dtype, index_type, rate):
+    matrix = sparse(200, 100, dtype, index_type, density=0.5)
+    kept = drop_entries(matrix, rate, generator())
+    assert (kept.shape, kept.dtype) == (matrix.shape, dtype)
+    kept.check_format(full_check=True)
+    where = kept.toarray() != 0
+    assert where.sum() == kept.nnz  # nothing twice
+    scaled = matrix.toarray() * dtype(dropout_scale(rate))
+    np.testing.assert_array_equal(kept.toarray(), np.where(where, scaled, 0))
+    assert near(kept.nnz, matrix.nnz, 1 - rate)
+
+
+def test_each_quarter_of_a_random_number_is_as_good_as_the_others():
+    matrix = sp.csr_array(np.ones((1, 40_001)))
+    for random in (generator(), np.random.default_rng(0)):
+        where = drop_entries(matrix, 0.3, random).toarray()[0] != 0
+        assert all(near(where[lane::4].sum(), len(where[lane::4]), 0.7) for lane in range(4))
+        for lag in range(1, 9):  # no entry knows of another
+            assert near((where[lag:] & where[:-lag]).sum(), len(where) - lag, 0.49)
+
+
+@types
+def test_dropped_rows_keep_their_entries_in_stored_order(dtype):
+    parts = (np.arange(1, 9, dtype=dtype), np.array([5, 0, 5, 3, 2, 1, 5, 4]), [0, 3, 3, 8])
+    matrix = sp.csr_array(parts, shape=(3, 6))
+    for seed in range(20):
+        kept = drop_entries(matrix, 0.5, generator(seed))
+        places = (kept.data / 2).astype(int) - 1  # each entry is known by its value
+        assert (np.diff(places) > 0).all()
+        np.testing.assert_array_equal(kept.indices, matrix.indices[places])
+        for row in range(3):
+            own = places[kept.indptr[row] : kept.indptr[row + 1]]
+            assert ((own >= matrix.indptr[row]) & (own < matrix.indptr[row + 1])).all()
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_products_with_dropped_entries_are_right_on_average(rate):
+    matrix, right = sparse(6, 40, np.float64), dense(40, 3, np.float64)
+    random, times = generator(), 2000
+    many = np.stack(
+        [sparse_product(drop_entries(matrix, rate, random), right) for _ in range(times)]
     )
-    transposed = np.asfortranarray(right)  # as the gradient of the hidden layer comes
-    np.testing.assert_array_equal(dense_product(left, transposed), dense_product(left, right))
+    error = np.abs(many.mean(axis=0) - matrix @ right)
+    assert (error <= 5 * many.std(axis=0) / np.sqrt(times)).all()
 
 
-@pytest.mark.parametrize(
-    "product",
-    [
-        lambda: sparse_product(sp.csr_array(np.ones((2, 50_000))), np.ones((3, 1))),
-        lambda: dense_product(np.ones((2, 4)), np.ones((3, 1))),
-        lambda: transposed_product(np.ones((2, 4)), np.ones((3, 1))),
-    ],
-)
-def test_sizes_that_do_not_fit_are_refused_before_memory_is_read(product):
-    with pytest.raises(InvalidInputError, match="inner sizes are equal, got"):
-        product()
+def test_the_generators_state_alone_decides_what_is_dropped():
+    matrix = sparse(30, 20, np.float32)
+    random, again = generator(4), generator(4)
+    first, second = (drop_entries(matrix, 0.5, random) for _ in range(2))
+    for kept in (first, second):
+        repeated = drop_entries(matrix, 0.5, again)
+        assert all(
+            np.array_equal(getattr(kept, part), getattr(repeated, part))
+            for part in ("data", "indices", "indptr")
+        )
+    assert (first != second).nnz > 0
+
+
+@types
+def test_rate_0_keeps_everything_and_the_matrix_is_not_written_to(dtype):
+    matrix = sparse(30, 20, dtype)
+    for array in (matrix.data, matrix.indices, matrix.indptr):
+        array.flags.writeable = False
+    for rate in (0.0, 0.5):
+        before = matrix.copy()
+        kept = drop_entries(matrix, rate, generator())
+        assert (matrix != before).nnz == 0
+        assert ((kept != matrix).nnz == 0) == (rate == 0)
+    assert drop_entries(sp.csr_array((3, 0), dtype=dtype), 0.5, generator()).shape == (3, 0)
+
+
+@types
+@pytest.mark.parametrize("rate", [0.9999, 0.99999])
+def test_high_rates_leave_a_few_finite_entries(dtype, rate):
+    matrix = sp.csr_array(np.ones((1, 1_000_000), dtype))
+    kept = drop_entries(matrix, rate, generator())
+    assert 0 < kept.nnz < 200
+    np.testing.assert_array_equal(kept.data, dtype(dropout_scale(rate)))
+    active = rectify(np.ones((1000, 1000), dtype), None, rate, generator())
+    np.testing.assert_array_equal(active[active != 0], dtype(dropout_scale(rate)))
+
+
+# --- rectifying -------------------------------------------------------------------------------
+
+
+@types
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_rectify_is_relu_and_the_gradient_passes_where_it_is_active(dtype, with_bias):
+    hidden, gradient = dense(50, 9, dtype), dense(50, 9, dtype, seed=2)
+    bias = dense(1, 9, dtype, seed=3)[0] if with_bias else None
+    plain = hidden + bias if with_bias else hidden
+    active = rectify(hidden, bias)
+    np.testing.assert_array_equal(active, np.maximum(plain, 0))
+    assert active.dtype == dtype
+    passed = pass_active(gradient, active, 1.0)
+    np.testing.assert_array_equal(passed, np.where(plain > 0, gradient, 0))
+    assert passed.dtype == dtype
+    # without a rate or without a generator nothing is dropped
+    np.testing.assert_array_equal(rectify(hidden, bias, 0.0, generator()), active)
+    np.testing.assert_array_equal(rectify(hidden, bias, 0.5, None), active)
+
+
+@types
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_rectify_drops_a_share_and_scales_up_the_rest_exactly(dtype, rate):
+    hidden, bias = dense(300, 33, dtype), dense(1, 33, dtype, seed=3)[0]
+    whole = rectify(hidden, bias)
+    active = rectify(hidden, bias, rate, generator())
+    kept = active > 0
+    scale = dtype(dropout_scale(rate))
+    np.testing.assert_array_equal(active, np.where(kept, whole * scale, 0))
+    assert near(kept.sum(), (whole > 0).sum(), 1 - rate)
+    np.testing.assert_array_equal(active, rectify(hidden, bias, rate, generator()))
+    assert not np.array_equal(active, rectify(hidden, bias, rate, generator(1)))
+    gradient = dense(300, 33, dtype, seed=4)
+    passed = pass_active(gradient, active, dropout_scale(rate))
+    np.testing.assert_array_equal(passed, np.where(kept, gradient * scale, 0))
+
+
+@types
+def test_rectify_at_exactly_zero_is_inactive(dtype):
+    active = rectify(np.array([[0.0, -0.0, 1.0]], dtype), np.array([0.0, 0.0, -1.0], dtype))
+    np.testing.assert_array_equal(active, np.zeros((1, 3)))
+    np.testing.assert_array_equal(pass_active(np.ones((1, 3), dtype), active, 1.0), active)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.8, 0.99])
+def test_what_stays_is_scaled_by_one_over_its_share(rate):
+    assert dropout_scale(rate) == pytest.approx(1 / (1 - rate), rel=1e-3)
+    assert dropout_scale(0.5) == 2

@@ -19,7 +19,9 @@ from safetensors.numpy import load, save
 import proptrain
 from proptrain import (
     PPR,
+    CorrectAndSmoothClassifier,
     Exact,
+    GNNClassifier,
     Heat,
     LabelPropagationClassifier,
     Mean,
@@ -50,6 +52,23 @@ def pta(**settings):
 
 def lp(**settings):
     return LabelPropagationClassifier(**settings)
+
+
+def gnn(architecture="APPNP", **settings):
+    return GNNClassifier(
+        architecture=architecture,
+        **{"max_epochs": 12, "n_hidden": 4, "random_state": 3, **settings},
+    )
+
+
+def dagnn():
+    return gnn("DAGNN", steps=2)
+
+
+def smooth(**settings):
+    return CorrectAndSmoothClassifier(
+        **{"max_epochs": 12, "n_hidden": 4, "random_state": 3, **settings}
+    )
 
 
 def fitted(clf=None, names=(0, 1), features=X, graph=EDGES):
@@ -114,6 +133,63 @@ def test_a_model_comes_back_bit_by_bit(tmp_path, make, scheme):
         assert loaded.weights_.keys() == original.weights_.keys()
         for name in ("soft_labels_", "probabilities_"):
             np.testing.assert_array_equal(getattr(loaded, name), getattr(original, name))
+
+
+@pytest.mark.parametrize("layout", [np.array, sp.csr_array])
+@pytest.mark.parametrize(
+    "clf",
+    [
+        *map(gnn, ("MLP", "GCN", "SGCN", "DAGNN", "PPNP")),
+        gnn("APPNP", ensemble=False, edge_dropout=0.5, steps=3, normalisation="row"),
+        smooth(steps=3),
+    ],
+    ids=lambda clf: getattr(clf, "architecture", "C&S"),
+)
+def test_every_other_trained_model_comes_back_too(tmp_path, clf, layout):
+    original = fitted(clf, names=("ham", "spam"), features=layout(X))
+    original.save(tmp_path / "model")
+    loaded = type(original).load(tmp_path / "model")
+    assert_same(loaded, original, new=layout(NEW))
+    assert loaded.history_ == original.history_
+    assert (loaded.n_iter_, loaded.best_epoch_) == (original.n_iter_, original.best_epoch_)
+    assert vars(loaded).keys() == vars(original).keys()
+    with pytest.warns(UserWarning, match="features of the fitted nodes"):
+        loaded.predict(layout(X))
+
+
+def test_a_model_from_before_a_parameter_existed(tmp_path):
+    original = fitted()
+    original.save(tmp_path / "model")
+    reseal(tmp_path / "model", lambda d: d["parameters"].pop("equal_hops"))
+    assert_same(PTAClassifier.load(tmp_path / "model"), original)
+
+
+def test_equal_hops_are_kept(tmp_path):
+    original = fitted(pta(equal_hops=1))
+    original.save(tmp_path / "model")
+    loaded = PTAClassifier.load(tmp_path / "model")
+    assert_same(loaded, original)
+    np.testing.assert_array_equal(
+        loaded.find_reached([(8, 0), (9, 8)]), original.find_reached([(8, 0), (9, 8)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("clf", "changed"),
+    [
+        (pta(), {"n_hidden": 5}),
+        (smooth(), {"n_hidden": 5}),
+        (gnn("GCN"), {"architecture": "MLP", "n_hidden": 5}),
+        (gnn("APPNP"), {"architecture": "SGCN"}),
+        (gnn("APPNP"), {"architecture": "DAGNN"}),
+    ],
+)
+def test_parameters_changed_after_the_fit_make_no_model(tmp_path, clf, changed):
+    original = fitted(clf).set_params(**changed)
+    message = "these make another network than the one that was trained. Fit it again first"
+    with pytest.raises(InvalidInputError, match=message):
+        original.save(tmp_path / "model")
+    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -441,6 +517,42 @@ def test_a_description_of_another_making_is_refused(model, change, match):
         load_model(model)
 
 
+@pytest.mark.parametrize("clf", [pta(), smooth(), gnn("GCN"), dagnn(), gnn("APPNP")])
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda d: d["numbers"].update(n_features_in_=2**40), "size|shape"),
+        (lambda d: d["numbers"].update(n_features_in_=-1), "Cannot use the model|no complete"),
+        (lambda d: d["parameters"].update(n_hidden=2**50, steps=2**50), "size|whole number"),
+        (lambda d: d["parameters"].update(n_hidden="4"), "no complete proptrain model"),
+        (lambda d: d["numbers"].pop("best_epoch_"), "no complete proptrain model.*best_epoch_"),
+    ],
+)
+def test_sizes_that_a_description_claims_fill_no_memory(tmp_path, clf, change, match):
+    fitted(clf).save(tmp_path / "model")
+    reseal(tmp_path / "model", change)
+    with pytest.raises(FileFormatError, match=match):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"architecture": "GAT"}, "Cannot use the model.*architecture must be one of"),
+        ({"architecture": ["GCN"]}, "Cannot use the model.*architecture must be one of"),
+        ({"architecture": "MLP"}, "no complete proptrain model.*weights.weight1"),
+        ({"architecture": "PPNP", "edge_dropout": 0.5}, "edge_dropout has no effect on PPNP"),
+        ({"alpha": 7}, "Cannot use the model.*alpha"),
+        ({"steps": -3}, "Cannot use the model.*steps"),
+    ],
+)
+def test_a_network_of_another_making_is_refused(tmp_path, change, match):
+    fitted(gnn("APPNP")).save(tmp_path / "model")
+    reseal(tmp_path / "model", lambda d: d["parameters"].update(change))
+    with pytest.raises(FileFormatError, match=match):
+        load_model(tmp_path / "model")
+
+
 def test_no_name_in_the_description_becomes_an_attribute(model):
     reseal(model, lambda d: d["numbers"].update(predict=7, graph_=7, weights_=7))
     loaded = load_model(model).estimator
@@ -481,13 +593,20 @@ ANY_MODEL = {
     "graph.indptr": [lambda a: a[::-1].copy(), lambda a: a + 1, lambda a: a[:-1]],
     "graph.shape": [lambda a: a + 1, lambda a: a[:1], lambda a: a * 2**40],
 }
-PTA_ONLY = {
-    "soft_labels_": [lambda a: a[:3], with_nan],
+PTA_ONLY = {"soft_labels_": [lambda a: a[:3], with_nan]}
+TRAINED_ALONE = {
     "probabilities_": [lambda a: a[:3], lambda a: a.T.copy(), with_nan],
     "weights.weight1": [lambda a: a[1:], lambda a: a[:, 1:].copy(), lambda a: a[0], with_nan],
     "weights.bias1": [lambda a: a[1:], lambda a: a[None], lambda a: a > 0],
     "weights.weight2": [lambda a: a[1:], with_nan],
     "weights.bias2": [lambda a: a[1:], lambda a: a.astype(int)],
+    "history.stop_loss": [lambda a: a[1:], lambda a: a > 0],
+}
+DAGNN_ONLY = {
+    "weights.f.weight1": [lambda a: a[1:], lambda a: a[:, 1:].copy(), lambda a: a[0], with_nan],
+    "weights.f.bias1": [lambda a: a[1:], lambda a: a > 0],
+    "weights.gate_weight": [lambda a: a[1:], lambda a: a.T.copy(), with_nan],
+    "weights.gate_bias": [lambda a: a[:0], lambda a: a[None], lambda a: a.astype(int)],
     "history.stop_loss": [lambda a: a[1:], lambda a: a > 0],
 }
 LP_ONLY = {"fallback_": [lambda a: a[1:], with_nan]}
@@ -499,7 +618,10 @@ SPARSE = {
     "features.data": [lambda a: a[1:], with_nan],
 }
 LAYOUTS = {
-    "pta": (pta, np.array, ANY_MODEL | PTA_ONLY),
+    "pta": (pta, np.array, ANY_MODEL | PTA_ONLY | TRAINED_ALONE),
+    "c&s": (smooth, np.array, ANY_MODEL | TRAINED_ALONE),
+    "dagnn": (dagnn, np.array, ANY_MODEL | DAGNN_ONLY | DENSE),
+    "sparse dagnn": (dagnn, sp.csr_array, SPARSE),
     "lp": (lp, np.array, ANY_MODEL | LP_ONLY | DENSE),
     "sparse lp": (lp, sp.csr_array, SPARSE),
 }
@@ -512,7 +634,6 @@ LAYOUTS = {
         for layout, (*_, changes) in LAYOUTS.items()
         for name, ways in changes.items()
         for number, change in enumerate([*ways, None])
-        if change or name not in ("features", "features.data")  # without features it is a model
     ],
 )
 def test_arrays_of_another_making_with_right_hashes_are_refused(tmp_path, layout, name, change):

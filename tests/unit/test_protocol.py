@@ -7,13 +7,21 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import stats
 
-from proptrain import Dataset, Graph, LabelPropagationClassifier, PTAClassifier
+from proptrain import (
+    CorrectAndSmoothClassifier,
+    Dataset,
+    GNNClassifier,
+    Graph,
+    LabelPropagationClassifier,
+)
+from proptrain.data.noise import noise_rate
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, split_nodes
 from proptrain.errors import InvalidInputError, LabelError
 from proptrain.experiments.methods import METHODS, Method, find_methods
 from proptrain.experiments.protocol import Protocol, Run, protocol_for, run_all, run_once
-from proptrain.experiments.statistics import bootstrap_mean
+from proptrain.experiments.statistics import bootstrap_mean, paired_p_value
 from proptrain.experiments.summary import summarise
 
 SMALL = Protocol(n_known=30, per_class=4, n_stop=10, alpha=0.25)
@@ -39,8 +47,8 @@ class Spy:
 
     n_iter_, best_epoch_ = 17, 5
 
-    def __init__(self, alpha, seed):
-        self.alpha, self.seed = alpha, seed
+    def __init__(self, alpha, steps, seed):
+        self.alpha, self.steps, self.seed = alpha, steps, seed
 
     def fit(self, X, y, graph=None, stopping=None):
         self.X, self.y, self.graph, self.stopping = X, np.array(y), graph, np.array(stopping)
@@ -59,7 +67,7 @@ def test_a_run_shows_the_labels_of_training_and_stopping_nodes_only():
     np.testing.assert_array_equal(np.flatnonzero(spy.y >= 0), np.sort(seen))
     np.testing.assert_array_equal(spy.y[seen], dataset.labels[seen])
     np.testing.assert_array_equal(spy.stopping, split.stop)
-    assert (spy.alpha, spy.seed) == (0.25, 3)
+    assert (spy.alpha, spy.steps, spy.seed) == (0.25, 10, 3)
     assert spy.graph is dataset.graph
     assert spy.X is dataset.features
     assert run == Run(
@@ -73,7 +81,8 @@ def test_a_run_shows_the_labels_of_training_and_stopping_nodes_only():
         best_epoch=5,
         seconds=run.seconds,
     )
-    assert run.to_json() == {**vars(run)}
+    assert run.to_json() == {name: vars(run)[name] for name in list(vars(run))[:9]}
+    assert Run.from_json(run.to_json()) == run
     assert 0 <= run.seconds < 5
 
 
@@ -89,6 +98,40 @@ def test_test_labels_cannot_change_what_is_told():
     ]
     # The split depends on the classes of known nodes alone, and those are the same.
     np.testing.assert_array_equal(told[0], told[1])
+
+
+def test_structure_noise_is_in_the_graph_alone_and_the_same_for_every_method():
+    dataset = make_dataset()
+    noise = {"noise_kind": "structure", "noise": 0.5, "steps": 2}
+    run, spy = run_once(dataset, SPY, SMALL, 11, 0, **noise)
+    assert noise_rate(spy.graph, dataset.labels) == pytest.approx(0.5, abs=0.01)
+    assert noise_rate(dataset.graph, dataset.labels) < 0.4
+    assert spy.steps == 2
+    assert (run.noise_kind, run.noise, run.steps) == ("structure", 0.5, 2)
+    seen = spy.y >= 0
+    np.testing.assert_array_equal(spy.y[seen], dataset.labels[seen])
+    again, other = (run_once(dataset, SPY, SMALL, seed, 1, **noise)[1].graph for seed in (11, 12))
+    assert (spy.graph.adjacency != again.adjacency).nnz == 0
+    assert (spy.graph.adjacency != other.adjacency).nnz > 0
+
+
+def test_label_noise_is_in_the_training_labels_alone():
+    dataset = make_dataset()
+    split = SMALL.split(dataset, 11)
+    clean, _ = run_once(dataset, SPY, SMALL, 11, 0)
+    run, spy = run_once(dataset, SPY, SMALL, 11, 0, noise_kind="label", noise=0.5)
+    assert (spy.y[split.train] != dataset.labels[split.train]).mean() == 0.5
+    np.testing.assert_array_equal(spy.y[split.stop], dataset.labels[split.stop])
+    assert (spy.y[split.test] == -1).all()
+    assert spy.graph is dataset.graph
+    assert (run.accuracy, run.stop_accuracy) == (clean.accuracy, clean.stop_accuracy)
+    assert (run.noise_kind, run.noise, run.steps) == ("label", 0.5, 10)
+
+
+@pytest.mark.parametrize("noise", [("edge", 0.1), ("label", None), (None, 0.1)])
+def test_noise_has_a_kind_and_a_rate(noise):
+    with pytest.raises(InvalidInputError, match='"structure" or "label", and a rate'):
+        run_once(make_dataset(), SPY, SMALL, 11, 0, noise_kind=noise[0], noise=noise[1])
 
 
 def test_a_method_without_a_graph_is_given_none():
@@ -228,6 +271,19 @@ def test_one_value_has_no_interval():
     assert both_alike.low == both_alike.high == pytest.approx(0.7)
 
 
+def test_the_p_value_is_that_of_a_paired_t_test():
+    random = np.random.RandomState(0)
+    first, second = random.rand(12), random.rand(12)
+    differences = first - second
+    t = differences.mean() / (differences.std(ddof=1) / np.sqrt(12))
+    expected = 2 * stats.t.sf(abs(t), df=11)
+    assert paired_p_value(first, second) == pytest.approx(expected, rel=1e-12)
+    assert paired_p_value(second, first) == pytest.approx(expected, rel=1e-12)
+    assert np.isnan(paired_p_value([0.5, 0.7], [0.5, 0.7]))  # no spread: nothing to test
+    with pytest.raises(InvalidInputError, match=r"as many values on one side.* got 2 and 1"):
+        paired_p_value([0.5, 0.7], [0.5])
+
+
 def made_run(method, accuracy, seconds=1.0, epochs=10):
     return Run("small", method, 1, 0, accuracy, 0.5, epochs, 3, seconds)
 
@@ -262,26 +318,37 @@ def test_a_summary_for_each_method_in_the_order_they_ran():
 
 
 def test_methods_have_the_papers_settings():
-    made = {method.name: method.make(0.2, 7) for method in find_methods(list(METHODS))}
-    assert list(made) == ["LP", "MLP", "PTS", "PTD", "PTA", "PTA(F)"]
+    made = {
+        method.name: method.make(alpha=0.2, steps=3, seed=7)
+        for method in find_methods(list(METHODS))
+    }
     assert isinstance(made["LP"], LabelPropagationClassifier)
-    defaults = PTAClassifier().get_params()
-    own = {"alpha": 0.2, "random_state": 7}
+    assert isinstance(made["C&S"], CorrectAndSmoothClassifier)
+    own = {"alpha": 0.2, "steps": 3, "random_state": 7}
+    fixed = {"alpha": 0.2, "random_state": 7}  # networks with a number of steps of their own
     different = {
-        "PTA": {},
-        "PTA(F)": {"fast": True},
-        "PTS": {"weighting": "static", "learning_rate": 0.01},
-        "PTD": {"weighting": "dynamic", "loss_weight": 10.0},
-        "MLP": {"weighting": "static", "learning_rate": 0.01, "dropout": 0.5, "fast": True},
+        "PTA": {**own},
+        "PTA(F)": {**own, "fast": True},
+        "PTS": {**own, "weighting": "static"},
+        "PTD": {**own, "weighting": "dynamic", "loss_weight": 10.0},
+        "APPNP": {**own, "architecture": "APPNP"},
+        "APPNP#": {**own, "architecture": "APPNP", "edge_dropout": 0.5},
+        "APPNP-noe": {**own, "architecture": "APPNP", "ensemble": False},
+        **{
+            name: {**fixed, "architecture": name}
+            for name in ("GCN", "SGCN", "DAGNN", "PPNP", "MLP")
+        },
     }
     for name, settings in different.items():
-        assert made[name].get_params() == {**defaults, **own, **settings}
+        assert made[name].get_params() == {**type(made[name])().get_params(), **settings}
+    appnp = GNNClassifier()
+    assert (appnp.learning_rate, appnp.dropout, appnp.weight_decay) == (0.01, 0.5, 0.005)
     assert [m.name for m in METHODS.values() if not m.uses_graph] == ["MLP"]
 
 
 def test_methods_are_found_in_any_case_and_in_the_order_asked():
     assert [m.name for m in find_methods(["pta(f)", "lp", "Pta"])] == ["PTA(F)", "LP", "PTA"]
     assert [m.name for m in find_methods(["LP", "PTA", "lp"])] == ["LP", "PTA"]  # each once
-    message = r"The method must be one of LP, MLP, PTS, PTD, PTA, PTA\(F\); got 'GCN'"
+    message = r"The method must be one of LP, MLP, .* PTD, PTA, PTA\(F\); got 'GAT'"
     with pytest.raises(InvalidInputError, match=message):
-        find_methods(["PTA", "GCN"])
+        find_methods(["PTA", "GAT"])

@@ -13,10 +13,12 @@ import proptrain
 
 NAMES = [
     "Adaptive",
+    "CorrectAndSmoothClassifier",
     "Dataset",
     "EdgeCounts",
     "Engine",
     "Exact",
+    "GNNClassifier",
     "Graph",
     "Heat",
     "History",
@@ -44,6 +46,7 @@ NAMES = [
     "largest_component",
     "load_dataset",
     "load_model",
+    "noise_rate",
     "normalise",
     "predict_probabilities",
     "propagate_labels",
@@ -53,6 +56,8 @@ NAMES = [
     "split_nodes",
     "static",
     "train_predictor",
+    "with_label_noise",
+    "with_structure_noise",
     "write_npz",
 ]
 HEAVY = {"torch", "pandas", "sklearn", "numba", "scipy", "numpy", "matplotlib", "pyarrow"}

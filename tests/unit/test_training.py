@@ -16,10 +16,16 @@ from hypothesis import strategies as st
 import proptrain
 import reference
 from proptrain.errors import InvalidInputError, TrainingError
+from proptrain.kernels import dropout_scale, rectify
 from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Predictor
-from proptrain.train.products import FeatureMatrix, tall_product
+from proptrain.train.products import (
+    FeatureMatrix,
+    class_probabilities,
+    rectified,
+    tall_product,
+)
 from proptrain.train.stopping import EarlyStopping, StoppingNodes
 from proptrain.train.weighting import Adaptive, Constant, dynamic, gamma_of, static
 from strategies import stopping_curves
@@ -44,6 +50,11 @@ def problem(seed=0, read_out=None, n=N):
 
 def predictor(seed=0, **changes):
     return Predictor(F, C, **changes, generator=torch.Generator().manual_seed(seed))
+
+
+def coins(seed):
+    """The generator that a network with this seed drops by."""
+    return np.random.Generator(np.random.SFC64(seed))
 
 
 def arrays(model):
@@ -81,28 +92,74 @@ def test_read_only_features_will_do(make):
     np.testing.assert_array_equal(identity.numpy(), features_of())
 
 
-def test_tall_product_differentiates_both_sides():
-    hidden = torch.randn(N, 5, generator=torch.Generator().manual_seed(1), requires_grad=True)
-    weight = torch.randn(5, C, generator=torch.Generator().manual_seed(2), requires_grad=True)
-    (tall_product(hidden, weight) ** 2).sum().backward()
-    got = hidden.grad.clone(), weight.grad.clone()
-    hidden.grad = weight.grad = None
-    ((hidden @ weight) ** 2).sum().backward()
-    torch.testing.assert_close(got[0], hidden.grad, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(got[1], weight.grad, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("make", [np.array, sp.csr_array])
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.9])
 def test_dropped_features_are_zero_or_scaled_up(make, rate):
     features = features_of(n=300) + np.float32(0.5) * (features_of(n=300) > 0)
     matrix = FeatureMatrix(make(features))
-    dropped = (matrix.dropped(rate, torch.Generator().manual_seed(0)) @ torch.eye(F)).numpy()
+    dropped = (matrix.dropped(rate, coins(0)) @ torch.eye(F)).numpy()
     kept = dropped != 0
-    np.testing.assert_allclose(dropped[kept], features[kept] / (1 - rate), rtol=1e-6)
+    np.testing.assert_allclose(dropped[kept], features[kept] / (1 - rate), rtol=1e-4)
     stored = np.count_nonzero(features)
     assert abs(kept.sum() / stored - (1 - rate)) < 4 * math.sqrt(rate * (1 - rate) / stored)
     np.testing.assert_array_equal((matrix @ torch.eye(F)).numpy(), features)  # not in place
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), requires_grad=True)
+
+
+def assert_same_gradients(ours, plain, *inputs):
+    """Both functions of the inputs have the same value and, weighed at random, gradients."""
+    results, gradients = [], []
+    for function in (ours, plain):
+        results.append(function(*inputs))
+        upstream = normal(*results[0].shape, seed=99).detach()
+        gradients.append(torch.autograd.grad((results[-1] * upstream).sum(), inputs))
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
+    for got, wanted in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_dropped_features_differentiate_as_what_is_left_of_them(make):
+    matrix = FeatureMatrix(make(features_of()))
+    left = matrix.dropped(0.5, coins(3)) @ torch.eye(F)
+    assert 0 < left.count_nonzero() < np.count_nonzero(features_of())
+    assert_same_gradients(
+        lambda weight: matrix.dropped(0.5, coins(3)) @ weight,
+        lambda weight: left @ weight,
+        normal(F, 5),
+    )
+
+
+def test_tall_product_differentiates_both_sides():
+    assert_same_gradients(tall_product, torch.matmul, normal(N, 5, seed=1), normal(5, C, seed=2))
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_rectified_differentiates_as_relu_and_what_is_left_of_it(rate, with_bias):
+    kept = torch.from_numpy(rectify(np.ones((N, 7), np.float32), None, rate, coins(3))) > 0
+    assert kept.all() == (rate == 0)
+    assert_same_gradients(
+        lambda hidden, *bias: rectified(hidden, bias[0] if bias else None, rate, coins(3)),
+        lambda hidden, *bias: torch.relu(hidden + sum(bias)) * kept * dropout_scale(rate),
+        *[normal(N, 7, seed=1), normal(7, seed=2)][: 1 + with_bias],
+    )
+
+
+@pytest.mark.parametrize("size", [1, 50])
+@pytest.mark.parametrize("n_classes", [1, 2, C])
+def test_class_probabilities_differentiate_as_log_softmax(n_classes, size):
+    assert_same_gradients(
+        lambda scores: class_probabilities(scores * size)[0],
+        lambda scores: torch.log_softmax(scores * size, dim=1),
+        normal(N, n_classes),
+    )
+    log_f, f = class_probabilities(normal(N, n_classes))
+    torch.testing.assert_close(f, log_f.exp())
+    assert not f.requires_grad  # weights made of it are constants
 
 
 # --- predictor --------------------------------------------------------------------------------
@@ -148,6 +205,22 @@ def test_gradients_are_those_of_dense_autograd(make):
     for name, parameter in zip(PARTS, plain, strict=True):
         got = getattr(model, name).grad
         torch.testing.assert_close(got, parameter.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_gradients_with_dropout_are_those_of_what_is_left(make):
+    model, matrix, rate = predictor(4, dropout=0.4), FeatureMatrix(make(features_of())), 0.4
+    random = coins(4)
+    left = matrix.dropped(rate, random) @ torch.eye(F)
+    kept = torch.from_numpy(rectify(np.ones((N, 64), np.float32), None, rate, random))
+
+    def plain(weight1, bias1, weight2, bias2):
+        return (torch.relu(left @ weight1 + bias1) * kept) @ weight2 + bias2
+
+    def ours(*_):
+        return model.train()(matrix)
+
+    assert_same_gradients(ours, plain, *(getattr(model, name) for name in PARTS))
 
 
 def test_initial_weights_fill_their_bounds_and_no_more():
@@ -423,6 +496,72 @@ def test_training_stops_when_patience_runs_out_and_restores_the_best_epoch():
     assert {len(numbers) for numbers in vars(history).values()} == {last + 1} == {len(seen)}
     np.testing.assert_array_equal(predict_probabilities(trained.weights, features), seen[kept])
     assert not np.array_equal(seen[last], seen[kept])
+
+
+def fast_problem(seed=1):
+    """Few nodes with a soft label, few that stop, and stopping that reads f itself."""
+    features, soft, stop = problem(seed)
+    soft[::2] = 0
+    stop_soft = stop.soft_labels * (np.arange(N) % 3 == 0)[:, None]
+    return features, soft, StoppingNodes(stop.nodes, stop.codes, stop_soft)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_network_that_sees_all_nodes_is_trained_as_one_that_sees_those_in_use(make, bias):
+    features, soft, stop = fast_problem()
+    setting = TrainSettings(max_epochs=20, bias=bias, loss_weight=1.0)
+    seen = []
+
+    def network(generator):
+        whole = Predictor(F, C, bias=bias, generator=generator)
+        whole.register_forward_pre_hook(lambda _, given: seen.append(given[0].shape[0]))
+        return whole
+
+    some = train_predictor(make(features), soft, stop, settings=setting, seed=3)
+    every = train_predictor(make(features), soft, stop, settings=setting, seed=3, network=network)
+    assert set(seen) == {N}
+    if make is sp.csr_array and not bias:  # our own sums: what is zero does not change a bit
+        assert same_weights(some.weights, every.weights)
+        assert some.history == every.history
+    assert some.best_epoch == every.best_epoch
+    np.testing.assert_allclose(some.history.train_loss, every.history.train_loss, rtol=1e-4)
+    np.testing.assert_allclose(some.history.stop_loss, every.history.stop_loss, rtol=1e-4)
+    for name, weight in some.weights.items():
+        np.testing.assert_allclose(every.weights[name], weight, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_nodes_without_any_soft_label_do_not_change_fast_training(make, dropout):
+    features, soft, stop = fast_problem()
+    more = np.zeros((17, C), np.float32)
+    extended = StoppingNodes(stop.nodes, stop.codes, np.vstack([stop.soft_labels, more]))
+    others = features_of(9, n=17) + 1
+    setting = TrainSettings(max_epochs=12, dropout=dropout)
+    alone = train_predictor(make(features), soft, stop, settings=setting)
+    among = train_predictor(
+        make(np.vstack([features, others])), np.vstack([soft, more]), extended, settings=setting
+    )
+    assert alone.history == among.history
+    assert same_weights(alone.weights, among.weights)
+
+
+def test_predictions_read_out_as_they_are_train_as_those_not_read_out():
+    features, soft, stop = fast_problem()
+    shapes = []
+
+    def read_out(f):
+        shapes.append(f.shape)
+        return f
+
+    watched = StoppingNodes(stop.nodes, stop.codes, stop.soft_labels, read_out)
+    setting = TrainSettings(max_epochs=12, bias=False)
+    whole = train_predictor(sp.csr_array(features), soft, watched, settings=setting)
+    fast = train_predictor(sp.csr_array(features), soft, stop, settings=setting)
+    assert shapes == [(N, C)] * 12  # all nodes, those without a soft label too
+    assert same_weights(whole.weights, fast.weights)
+    assert whole.history.stop_accuracy == fast.history.stop_accuracy
 
 
 def test_one_forward_for_each_epoch_without_dropout(monkeypatch):

@@ -1,4 +1,4 @@
-"""The command line: proptrain demo | fit | predict | evaluate | data."""
+"""The command line: proptrain demo | fit | predict | evaluate | reproduce | verify | data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 import typer
 
-from proptrain.cli import data, demo, evaluate, fit, predict
+from proptrain.cli import data, demo, evaluate, fit, predict, reproduce, verify
 from proptrain.cli.console import fail, say
 from proptrain.errors import ProptrainError
 
@@ -31,6 +31,8 @@ app.command()(demo.demo)
 app.command()(fit.fit)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
+app.command()(reproduce.reproduce)
+app.command()(verify.verify)
 app.add_typer(data.app, name="data")
 
 

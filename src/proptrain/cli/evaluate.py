@@ -18,6 +18,7 @@ from proptrain.cli.console import (
     progress,
 )
 from proptrain.cli.data import DataDirOption
+from proptrain.cli.fit import METHOD_NAMES
 from proptrain.cli.source import (
     EdgesOption,
     IdOption,
@@ -44,7 +45,7 @@ NameArgument = Annotated[
 ]
 MethodsOption = Annotated[
     list[str] | None,
-    typer.Option("--method", help="PTA, PTA(F), PTS, PTD, MLP, LP; repeatable. \\[default: PTA]"),
+    typer.Option("--method", help=f"One of {METHOD_NAMES}; repeatable. \\[default: PTA]"),
 ]
 RunsOption = Annotated[int, typer.Option(min=1, help="Number of runs; 20 is one for each seed.")]
 PerClassOption = Annotated[int, typer.Option(min=1, help="Training labels for each class.")]

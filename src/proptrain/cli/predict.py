@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-    from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
+    from proptrain.classifier import GraphClassifier
     from proptrain.persistence import SavedModel
 
 ModelArgument = Annotated[Path, typer.Argument(help="Folder that `proptrain fit` wrote.")]
@@ -154,7 +154,7 @@ def _edge_block(
 
 
 def _table(
-    classifier: PTAClassifier | LabelPropagationClassifier,
+    classifier: GraphClassifier,
     ids: NDArray[Any],
     codes: NDArray[np.int64],
     given: NDArray[np.bool_],

@@ -58,6 +58,11 @@ class Graph:
         object.__setattr__(self, "adjacency", adjacency)
         object.__setattr__(self, "counts", counts)
 
+    @classmethod
+    def without_edges(cls, n_nodes: int) -> Graph:
+        """Return a graph of isolated nodes."""
+        return cls(sp.csr_array((n_nodes, n_nodes), dtype=np.float32))
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes, isolated ones included."""

@@ -47,7 +47,7 @@ def knn_graph(
         comparable = np.flatnonzero(np.asarray((matrix != 0).sum(axis=1)).ravel())
     n_wanted = min(n_neighbors, len(comparable) - 1)
     if n_wanted < 1:
-        return Graph(sp.csr_array((n_nodes, n_nodes), dtype=np.float32))
+        return Graph.without_edges(n_nodes)
     rows = matrix[comparable]
     if len(comparable) <= exact_below:
         starts, ends = _exact_neighbours(rows, n_wanted, metric)

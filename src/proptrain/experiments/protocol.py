@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proptrain.data.dataset import Dataset
 from proptrain.data.labels import check_classes
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, Split, seeds_for, split_nodes
-from proptrain.errors import LabelError
-from proptrain.experiments.methods import Method
+from proptrain.errors import InvalidInputError, LabelError
+
+if TYPE_CHECKING:  # the methods bring torch along, which reading results does not need
+    from proptrain.experiments.methods import Method
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,44 @@ class Run:
     epochs: int
     best_epoch: int
     seconds: float
+    experiment: str = ""
+    """The experiment it was made for; empty for an evaluation."""
+    noise: float | None = None
+    """The rate of wrong edges or labels, where an experiment varies it."""
+    labels_per_class: int | None = None
+    """Training labels of each class, where an experiment varies it."""
+    noise_kind: str | None = None
+    """What the noise is in: "structure" or "label"."""
+    steps: int = 10
+    """Steps of propagation."""
+    timed: bool = False
+    """Whether it had the machine for itself, so that its time can be compared."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
+        """Return the fields as a dictionary, without those that have their default."""
+        content = asdict(self)
+        return {f.name: content[f.name] for f in fields(self) if content[f.name] != f.default}
+
+    @classmethod
+    def from_json(cls, content: Any) -> Self:
+        """Return the run that `to_json` wrote, or say what about it cannot be."""
+        if not isinstance(content, dict):
+            raise InvalidInputError(f"A run must be a JSON object, got {content!r}.")
+        known = {field.name: field for field in fields(cls)}
+        needed = {name for name, field in known.items() if field.default is MISSING}
+        if wrong := (content.keys() - known.keys()) | (needed - content.keys()):
+            raise InvalidInputError(
+                f"A run must have {', '.join(sorted(needed))} and may have "
+                f"{', '.join(sorted(known.keys() - needed))}; unknown or missing here: "
+                f"{', '.join(sorted(wrong))}."
+            )
+        types = get_type_hints(cls)
+        for name, value in content.items():
+            if not isinstance(value, types[name]):
+                raise InvalidInputError(
+                    f"A run's {name} must be {known[name].type}, got {value!r}."
+                )
+        return cls(**content)
 
 
 @dataclass(frozen=True)
@@ -93,23 +130,34 @@ def protocol_for(
 
 
 def run_once(
-    dataset: Dataset, method: Method, protocol: Protocol, split_seed: int, init_seed: int
+    dataset: Dataset,
+    method: Method,
+    protocol: Protocol,
+    split_seed: int,
+    init_seed: int,
+    *,
+    steps: int = 10,
+    noise_kind: str | None = None,
+    noise: float | None = None,
 ) -> tuple[Run, Any]:
     """Train and measure one method on one split; returns the result and the fitted classifier.
 
     The classifier is given the labels of training and stopping nodes only, so test labels cannot
-    leak, and the stopping nodes by name, so their labels can only stop.
+    leak, and the stopping nodes by name, so their labels can only stop. Noise of some kind and
+    rate is drawn from the split's seed: every method meets the same wrong edges or training labels.
+    What is measured, and what training stops by, are the true labels.
     """
     split = protocol.split(dataset, split_seed)
+    given = _with_noise(dataset, split.train, noise_kind, noise, split_seed)
     labels = np.full(dataset.n_nodes, -1)
     seen = np.concatenate([split.train, split.stop])
-    labels[seen] = dataset.labels[seen]
-    classifier = method.make(protocol.alpha, init_seed)
+    labels[seen] = given.labels[seen]
+    classifier = method.make(alpha=protocol.alpha, steps=steps, seed=init_seed)
     start = time.perf_counter()
     with warnings.catch_warnings():
         # Unreached nodes are part of what is measured here, not news to a user.
         warnings.filterwarnings("ignore", message="No label reaches")
-        graph = dataset.graph if method.uses_graph else None
+        graph = given.graph if method.uses_graph else None
         classifier.fit(dataset.features, labels, graph=graph, stopping=split.stop)
     seconds = time.perf_counter() - start
     right = classifier.transduction_ == dataset.labels
@@ -123,8 +171,36 @@ def run_once(
         epochs=getattr(classifier, "n_iter_", 0),
         best_epoch=getattr(classifier, "best_epoch_", -1),
         seconds=round(seconds, 3),
+        noise=noise,
+        noise_kind=noise_kind,
+        steps=steps,
     )
     return run, classifier
+
+
+def _with_noise(
+    dataset: Dataset,
+    train: NDArray[np.int64],
+    kind: str | None,
+    rate: float | None,
+    seed: int,
+) -> Dataset:
+    """Return the data set with that rate of wrong edges, or of wrong labels of training nodes."""
+    from proptrain.data.noise import with_label_noise, with_structure_noise
+
+    match kind, rate:
+        case None, None:
+            return dataset
+        case "structure", float():
+            graph = with_structure_noise(dataset.graph, dataset.labels, rate, seed)
+            return replace(dataset, graph=graph)
+        case "label", float():
+            labels = with_label_noise(dataset.labels, train, dataset.n_classes, rate, seed)
+            return replace(dataset, labels=labels)
+    raise InvalidInputError(
+        'Noise must have a kind, "structure" or "label", and a rate as a floating-point number, '
+        f"or neither of the two; got {kind!r} and {rate!r}."
+    )
 
 
 def run_all(

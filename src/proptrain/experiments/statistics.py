@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
+
+from proptrain.errors import InvalidInputError
 
 
 @dataclass(frozen=True)
@@ -40,3 +43,24 @@ def bootstrap_mean(values: Sequence[float], *, n_resamples: int = 1000, seed: in
     drawn = np.random.default_rng(seed).choice(sample, size=(n_resamples, len(sample)))
     low, high = np.percentile(drawn.mean(axis=1), [2.5, 97.5])
     return Estimate(float(sample.mean()), float(low), float(high))
+
+
+def paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the two-sided p-value of a paired t-test, as below Table 5; NaN where there is none.
+
+    The values of one position must belong together: the same split and initialisation.
+
+    >>> round(paired_p_value([0.8, 0.9, 0.7], [0.7, 0.8, 0.5]), 3)
+    0.057
+    >>> paired_p_value([0.8], [0.7])
+    nan
+    """
+    if len(first) != len(second):
+        raise InvalidInputError(
+            "A paired test needs as many values on one side as on the other, got "
+            f"{len(first)} and {len(second)}. Keep the runs that both have."
+        )
+    differences = np.subtract(first, second)
+    if len(differences) < 2 or np.ptp(differences) == 0:  # no spread to compare the mean with
+        return math.nan
+    return float(stats.ttest_rel(first, second).pvalue)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
 from proptrain.errors import InvalidInputError
-from proptrain.kernels import sparse_product
+from proptrain.kernels import propagate_signal
 from proptrain.propagate.normalisation import Normalisation, normalise
 from proptrain.propagate.schemes import Scheme
 
@@ -41,6 +43,7 @@ class LocalEngine:
 
     def __init__(self, graph: Graph, normalisation: Normalisation = "symmetric") -> None:
         self.n_nodes = graph.n_nodes
+        self.is_symmetric = normalisation != "row"
         self._operators = {np.dtype(np.float64): normalise(graph, normalisation)}
 
     def propagate(
@@ -48,18 +51,21 @@ class LocalEngine:
     ) -> NDArray[Any]:
         """Return Ā signal, shape (n, c), in the signal's floating-point type."""
         signal = check_signal(signal, self.n_nodes)
-        operator = self._operator_in(signal.dtype)
-        state = signal.copy()
-        for neighbours in scheme.mixing:
-            state = sparse_product(operator, state)
-            state *= neighbours
-            if neighbours != 1:
-                state += (1 - neighbours) * signal
-            if fixed is not None:
-                state[fixed] = signal[fixed]
-        return state
+        operator = self.operator_in(signal.dtype)
+        return propagate_signal(operator, signal, scheme.mixing, fixed)
 
-    def _operator_in(self, dtype: np.dtype[Any]) -> sp.csr_array:
+    @cached_property
+    def transposed(self) -> LocalEngine:
+        """The engine of Âᵀ, whose propagation is Āᵀ: it carries gradients back."""
+        if self.is_symmetric:
+            return self
+        other = copy.copy(self)
+        whole = self.operator_in(np.dtype(np.float64))
+        other._operators = {np.dtype(np.float64): sp.csr_array(whole.T)}
+        return other
+
+    def operator_in(self, dtype: np.dtype[Any]) -> sp.csr_array:
+        """Return Â (n, n) with numbers of this type."""
         # Training asks in float32 every time, so that is kept too, rounded from float64 once.
         if dtype not in self._operators:
             self._operators[dtype] = self._operators[np.dtype(np.float64)].astype(dtype)

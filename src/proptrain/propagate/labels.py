@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from proptrain.errors import LabelError
 from proptrain.propagate.engine import Engine
-from proptrain.propagate.schemes import Scheme
+from proptrain.propagate.schemes import PPR, Scheme
 
 
 def one_hot(labels: NDArray[Any], known: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
@@ -53,3 +53,23 @@ def propagate_labels(
     return engine.propagate(
         one_hot(labels, known, n_classes), scheme, fixed=known if clamp else None
     )
+
+
+def equal_labels(
+    labels: NDArray[Any], known: NDArray[Any], n_classes: int, engine: Engine, hops: int
+) -> NDArray[np.float32]:
+    """Return for each node and class the number of known nodes within that many hops (n, C).
+
+    Scaled so that the whole has as much mass as there are known nodes: the loss stays a mean.
+    """
+    known = np.flatnonzero(known) if np.asarray(known).dtype == bool else np.asarray(known)
+    counts = np.zeros((len(labels), n_classes), dtype=np.float32)
+    # A half-way mixture is above zero wherever hops steps lead, with or without loops in Â.
+    scheme = PPR(alpha=0.5, steps=hops)
+    for start in range(0, len(known), 64):  # a part at a time: never all nodes × all labels
+        part = known[start : start + 64]
+        reach = np.zeros((len(labels), len(part)), dtype=np.float64)
+        reach[part, np.arange(len(part))] = 1
+        reached = engine.propagate(reach, scheme) > 0
+        counts += reached @ one_hot(labels[part], np.arange(len(part)), n_classes)
+    return counts * np.float32(len(known) / counts.sum())

@@ -58,22 +58,13 @@ class Report:
 
 def render_report(report: Report) -> str:
     """Return the page as one HTML text that needs no other file and makes no request."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     from proptrain.report import plots
 
-    environment = Environment(
-        loader=PackageLoader("proptrain", "report/templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"percent": _percent, "duration": _duration, "half_width": _half_width}
     history = report.history if report.history and report.history.stop_loss else None
-    html = environment.get_template("report.html.j2").render(
+    return render_template(
+        "report.html.j2",
         report=report,
         caption=_caption(report.methods),
         n_epochs=len(history.stop_loss) if history else 0,
@@ -87,7 +78,25 @@ def render_report(report: Report) -> str:
             else Markup(plots.confusion_plot(report.confusion, report.class_names))
         ),
     )
-    return "\n".join(plots.clean_text(line) for line in html.split("\n"))
+
+
+def render_template(name: str, **content: Any) -> str:
+    """Return one of our pages with this content, escaped unless it is markup already."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from proptrain.report.svg import clean_text
+
+    environment = Environment(
+        loader=PackageLoader("proptrain", "report/templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"percent": _percent, "duration": _duration, "half_width": _half_width}
+    html = environment.get_template(name).render(**content)
+    return "\n".join(clean_text(line) for line in html.split("\n"))
 
 
 def write_report(report: Report, path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:

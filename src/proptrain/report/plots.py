@@ -1,23 +1,12 @@
-"""Plots as inline SVG that read on a light and on a dark page, with and without colour.
-
-Lengths are SVG units; `WIDTH` of them span a plot. Margins are set by hand from the number of
-letters, so that a plot does not depend on the fonts of the machine that draws it.
-"""
+"""The plots of the report on one data set: accuracies, training, confusion."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import math
-import re
-import unicodedata
-import warnings
-import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import matplotlib.style
+import matplotlib.colors
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
@@ -27,53 +16,25 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError
+from proptrain.report.svg import (
+    BLUE,
+    FONT_SIZE,
+    INK,
+    ORANGE,
+    WIDTH,
+    inline_svg,
+    position,
+    shortened,
+    style,
+    text_width,
+)
 
 if TYPE_CHECKING:
     from proptrain.report.page import MethodResult
     from proptrain.train.loop import History
 
-WIDTH = 440.0
-"""SVG units across a plot of full width; a letter is `FONT_SIZE` of them high."""
-FONT_SIZE = 9.0
-INK = "#010203"
-"""Stands for the colour of the page's text; becomes ``currentColor``."""
-BLUE, ORANGE = "#2f7fc1", "#c4661f"
-"""About 4:1 against both the light and the dark background of the page."""
-
-_PIXELS_PER_UNIT = 720 / WIDTH  # a plot of full width fills the page's column
-_LONGEST_NAME = 28  # letters of a name that a plot shows
 _MOST_NUMBERED_CLASSES = 20
 _DEEPEST_SHADE = 0.6  # opacity; text stays readable on it, light or dark
-_SETTINGS: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "proptrain",
-    "text.parse_math": False,  # a dollar in a class name is a dollar
-    "font.size": FONT_SIZE,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": INK,
-    "grid.alpha": 0.13,
-    "grid.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.size": 0.0,
-    "ytick.major.size": 0.0,
-    "xtick.minor.size": 0.0,
-    "ytick.minor.size": 0.0,
-    "xtick.major.pad": 5.0,
-    "ytick.major.pad": 5.0,
-    "legend.frameon": False,
-    "legend.fontsize": FONT_SIZE,
-    "legend.handlelength": 2.4,
-    "lines.linewidth": 1.3,
-}
-_UNWRITABLE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
 def accuracy_plot(methods: Sequence[MethodResult]) -> str:
@@ -83,9 +44,9 @@ def accuracy_plot(methods: Sequence[MethodResult]) -> str:
     """
     if not methods:
         raise InvalidInputError("The accuracy plot needs at least one method, got none.")
-    with _style():
-        names = [_shortened(method.name) for method in methods]
-        left = _text_width(names) + 14
+    with style():
+        names = [shortened(method.name) for method in methods]
+        left = text_width(names) + 14
         figure, (axes,) = _figure([24.0 + 30 * len(methods)], left=left, bottom=38, right=46)
         for row, method in enumerate(methods):
             _draw_method(axes, row, method)
@@ -98,7 +59,7 @@ def accuracy_plot(methods: Sequence[MethodResult]) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], min_n_ticks=2))
         axes.set_xlabel("accuracy on the test nodes, %", labelpad=6)
         told = ", ".join(f"{method.name} {100 * method.mean:.1f} %" for method in methods)
-        return _inline_svg(figure, "accuracy", f"Accuracy: {told}.")
+        return inline_svg(figure, "accuracy", f"Accuracy: {told}.")
 
 
 def training_plot(history: History, best_epoch: int | None) -> str:
@@ -110,7 +71,7 @@ def training_plot(history: History, best_epoch: int | None) -> str:
     if n_epochs == 0:
         raise InvalidInputError("The training plot needs at least one epoch, got none.")
     has_gamma = bool(np.isfinite(history.gamma).any())
-    with _style():
+    with style():
         heights = [130.0, 130.0, 52.0][: 2 + has_gamma]
         figure, panels = _figure(heights, left=_TRAINING_LEFT, bottom=36, right=4, top=22, gap=34)
         _draw_losses(panels[0], history)
@@ -127,7 +88,7 @@ def training_plot(history: History, best_epoch: int | None) -> str:
         panels[-1].set_xlim(*((0, n_epochs - 1) if n_epochs > 1 else (-0.5, 0.5)))
         panels[-1].set_xlabel("epoch", labelpad=4)
         label = f"Loss and accuracy{' and gamma' * has_gamma} over {n_epochs} epochs"
-        return _inline_svg(
+        return inline_svg(
             figure, "training", label + (f"; the best is epoch {best_epoch}." if marked else ".")
         )
 
@@ -144,17 +105,17 @@ def confusion_plot(matrix: NDArray[Any], class_names: Sequence[str]) -> str:
             f"The confusion matrix must have a row and a column for each class name, got shape "
             f"{counts.shape} and {n_classes} names."
         )
-    with _style():
-        names = [_shortened(name) for name in class_names]
+    with style():
+        names = [shortened(name) for name in class_names]
         size = FONT_SIZE if n_classes <= _MOST_NUMBERED_CLASSES else FONT_SIZE * 0.75
-        name_width = _text_width(names, size)
+        name_width = text_width(names, size)
         left, right = name_width + 26, 4.0
         cell = min(40.0, (WIDTH - left - right) / n_classes)
         side, slant = cell * n_classes, name_width * math.sin(math.pi / 4)
         figure, (axes,) = _figure(
             [side], left=left, bottom=slant + 34, width=max(left + side + right, 150)
         )
-        axes.set_position(_position(figure, left, 4, side, side))
+        axes.set_position(position(figure, left, 4, side, side))
         _draw_cells(axes, counts)
         if n_classes <= _MOST_NUMBERED_CLASSES:
             _write_counts(axes, counts, cell)
@@ -165,21 +126,12 @@ def confusion_plot(matrix: NDArray[Any], class_names: Sequence[str]) -> str:
         _write(axes, "predicted class", middle, -(slant + 26), ha="center")
         _write(axes, "true class", -(left - 8), middle, ha="center", rotation=90)
         right_count, total = int(np.trace(counts)), int(counts.sum())
-        return _inline_svg(
+        return inline_svg(
             figure,
             "confusion",
             f"Confusion matrix of {n_classes} classes: {right_count:,} of {total:,} nodes lie on "
             f"the diagonal, where the predicted class is the true one.",
         )
-
-
-def clean_text(text: str) -> str:
-    r"""Return the text with a � for each character that no XML or UTF-8 file can hold.
-
-    >>> clean_text("a\x00b")
-    'a�b'
-    """
-    return _UNWRITABLE.sub("\ufffd", text)
 
 
 # --- accuracy -----------------------------------------------------------------------------------
@@ -342,15 +294,6 @@ def _short_count(count: int) -> str:
 # --- figures ------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _style() -> Iterator[None]:
-    """Draw with our settings alone, whatever the user's are, and leave those as they were."""
-    with matplotlib.style.context(["default", _SETTINGS]), warnings.catch_warnings():
-        # The browser draws the text with its own fonts, so what ours lack does not matter.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing|.*not support .* natively")
-        yield
-
-
 def _figure(
     heights: Sequence[float],
     *,
@@ -366,25 +309,12 @@ def _figure(
     figure = Figure(figsize=(width / 72, height / 72))
     panels: list[Axes] = []
     for panel_height in heights:
-        position = _position(figure, left, top, width - left - right, panel_height)
-        panels.append(figure.add_axes(position, sharex=panels[0] if panels else None))
+        place = position(figure, left, top, width - left - right, panel_height)
+        panels.append(figure.add_axes(place, sharex=panels[0] if panels else None))
         top += panel_height + gap
     for axes in panels[:-1]:
         axes.tick_params(labelbottom=False)
     return figure, panels
-
-
-def _position(
-    figure: Figure, left: float, top: float, width: float, height: float
-) -> tuple[float, float, float, float]:
-    """Turn units from the top left corner into matplotlib's shares from the bottom left one."""
-    full_width, full_height = (72 * inches for inches in figure.get_size_inches())
-    return (
-        left / full_width,
-        1 - (top + height) / full_height,
-        width / full_width,
-        height / full_height,
-    )
 
 
 def _write(axes: Axes, text: str, x: float, y: float, **look: Any) -> None:
@@ -399,85 +329,3 @@ def _write(axes: Axes, text: str, x: float, y: float, **look: Any) -> None:
         annotation_clip=False,
         **look,
     )
-
-
-def _shortened(name: str) -> str:
-    name = clean_text(" ".join(name.split()))
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-
-
-def _text_width(texts: Sequence[str], font_size: float = FONT_SIZE) -> float:
-    """Estimate the units that the widest text takes, in any font."""
-    wide = [sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in t) for t in texts]
-    return 0.58 * font_size * max(wide) + 4
-
-
-# --- from matplotlib's SVG to one that fits into a page -----------------------------------------
-
-
-def _inline_svg(figure: Figure, kind: str, label: str) -> str:
-    """Return the figure as an SVG element with the page's colour and font, and ids of its own."""
-    figure.patch.set_visible(False)
-    for axes in figure.axes:
-        axes.patch.set_visible(False)
-    buffer = io.BytesIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=nothing)
-    root = ET.fromstring(buffer.getvalue())
-    _drop(root, "style")  # its rule for every element would reach the whole page
-    digest = hashlib.sha256(buffer.getvalue() + label.encode("utf-8", "replace"))
-    _own_ids(root, f"{kind}-{digest.hexdigest()[:8]}-")
-    for element in root.iter():
-        _adapt(element)
-    width, height = (72 * inches * _PIXELS_PER_UNIT for inches in figure.get_size_inches())
-    root.attrib.update(
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "width": f"{width:.0f}",
-            "height": f"{height:.0f}",
-            "class": f"plot plot-{kind}",
-            "role": "img",
-            "aria-label": clean_text(" ".join(label.split())),
-            "stroke-linejoin": "round",
-            # On a phone a plot scrolls in its frame before its letters become too small.
-            "style": f"min-width: {min(width, 400):.0f}px",
-        }
-    )
-    return ET.tostring(root, encoding="unicode")
-
-
-def _drop(root: ET.Element, name: str) -> None:
-    for parent in list(root.iter()):
-        for child in [child for child in parent if child.tag.endswith("}" + name)]:
-            parent.remove(child)
-
-
-def _own_ids(root: ET.Element, prefix: str) -> None:
-    """Keep the ids that something refers to, with the prefix, so that no two plots share one."""
-    reference = re.compile(r"^(url\()?#([^)]+)(\))?$")
-    used: set[str] = set()
-    for element in root.iter():
-        for key, value in element.attrib.items():
-            if match := reference.match(value):
-                used.add(match[2])
-                element.set(key, f"{match[1] or ''}#{prefix}{match[2]}{match[3] or ''}")
-    for element in root.iter():
-        if (own := element.attrib.pop("id", None)) in used:
-            element.set("id", f"{prefix}{own}")
-
-
-def _adapt(element: ET.Element) -> None:
-    """Take the page's colour and font, plain names and short numbers."""
-    element.tag = element.tag.rpartition("}")[2]
-    for key in list(element.attrib):
-        value = element.attrib.pop(key)
-        if key == "style":
-            value = re.sub(r"font-family: [^;]*;? ?", "", value.replace(INK, "currentColor"))
-        elif key in ("d", "transform", "x", "y", "points"):
-            value = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.2f}", value)
-            value = " ".join(value.split())
-        if not value.startswith("rotate(-0 "):
-            element.set(key.rpartition("}")[2], value)
-    if element.tag != "text":
-        element.text = None
-    element.tail = None

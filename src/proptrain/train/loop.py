@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.train.loss import soft_label_loss
-from proptrain.train.predictor import Predictor
-from proptrain.train.products import FeatureMatrix
+from proptrain.train.predictor import Network, Predictor
+from proptrain.train.products import FeatureMatrix, class_probabilities
 from proptrain.train.stopping import EarlyStopping, StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, gamma_of
 
@@ -25,6 +25,8 @@ Weights: TypeAlias = dict[str, NDArray[np.float32]]
 """weight1 (f, h), bias1 (h,), weight2 (h, C), bias2 (C,)."""
 
 OnEpoch: TypeAlias = Callable[[int, float], None]
+
+NewNetwork: TypeAlias = Callable[[torch.Generator], Network]
 
 
 @dataclass(frozen=True)
@@ -100,46 +102,54 @@ def train_predictor(
     settings: TrainSettings | None = None,
     seed: int = 0,
     initial_weights: Weights | None = None,
+    network: NewNetwork | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
 
     Shapes: features (n, f), soft_labels (n, C). ``seed`` decides the initial weights and the
-    dropout, and nothing else does; ``initial_weights`` replaces the drawn ones. ``on_epoch`` is
-    told each epoch's number and stopping accuracy, for a progress bar.
+    dropout, and nothing else does; ``initial_weights`` replaces the drawn ones. ``network`` makes
+    another network than the two layers of `Predictor`, for example one whose scores depend on
+    other nodes too. ``on_epoch`` is told each epoch's number and stopping accuracy, for a
+    progress bar.
     """
     settings = settings or TrainSettings()
     weighting = weighting or Adaptive()
+    _check_shapes(features, soft_labels, stop.soft_labels)
+    generator = torch.Generator().manual_seed(seed)
+    new = network or _two_layers(features.shape[1], soft_labels.shape[1], settings)
+    model = _with_weights(new(generator), initial_weights)
+    trained_rows = np.flatnonzero(soft_labels.sum(axis=1))
+    judged_rows = _judged_rows(trained_rows, stop)
     # Without dropout the forward that judges one step is the forward of the next. With it, a step
     # has a forward of its own, in which only the nodes with a soft label count.
-    shared = settings.dropout == 0
-    _check_shapes(features, soft_labels, stop.soft_labels)
-    rows = slice(None) if shared else np.flatnonzero(soft_labels.sum(axis=1))
-    matrix = FeatureMatrix(features)
-    practice = matrix if shared else FeatureMatrix(features[rows])
-    targets = _Targets(soft_labels[rows], settings.loss_weight)
+    shared = not model.drops
+    judge = _Forward(features, judged_rows, whole=network is not None)
+    practise = judge if shared else _Forward(features, trained_rows, whole=network is not None)
+    targets = _Targets(soft_labels[judged_rows if shared else trained_rows], settings.loss_weight)
+    judged_targets = _Targets(soft_labels[judged_rows], settings.loss_weight)
+    stop = stop.among(judged_rows)
     stop_targets = _Targets(stop.soft_labels, settings.loss_weight)
-    model = _new_model(matrix, targets, settings, seed, initial_weights)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     stopping, epochs = EarlyStopping(settings.patience), []
 
-    with _one_thread_if(matrix.is_sparse):
-        scores = model(matrix)
+    with _one_thread_if(judge.is_sparse):
+        if shared:
+            log_f, f = judge(model)
         for epoch in range(settings.max_epochs):
-            scores = scores if shared else model.train()(practice)
-            confidence = torch.softmax(scores.detach(), dim=1)
-            loss = targets.loss(scores, weighting(confidence, epoch))
-            loss = loss + settings.weight_decay / 2 * (model.weight1**2).sum()
+            if not shared:
+                log_f, f = practise(model.train())
+            loss = targets.loss(log_f, weighting(f, epoch))
+            loss = loss + settings.weight_decay / 2 * (model.first_layer**2).sum()
             train_loss = _finite(loss.item(), epoch)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
 
             with torch.set_grad_enabled(shared):
-                scores = model.eval()(matrix)
-            f = torch.softmax(scores.detach(), dim=1)
-            stop_loss, stop_accuracy = stop_targets.loss(scores).item(), stop.accuracy(f.numpy())
-            agreement, gamma = targets.agreement(f[rows]), gamma_of(weighting, epoch)
+                log_f, f = judge(model.eval())
+            stop_loss, stop_accuracy = stop_targets.loss(log_f).item(), stop.accuracy(f.numpy())
+            agreement, gamma = judged_targets.agreement(f), gamma_of(weighting, epoch)
             epochs.append((train_loss, stop_loss, agreement, stop_accuracy, gamma))
             if on_epoch is not None:
                 on_epoch(epoch, stop_accuracy)
@@ -148,6 +158,34 @@ def train_predictor(
     stopping.restore(model)
     weights = {name: value.numpy().copy() for name, value in model.state_dict().items()}
     return Trained(weights, stopping.best_epoch, History(*zip(*epochs, strict=True)))
+
+
+def _judged_rows(trained_rows: NDArray[np.int64], stop: StoppingNodes) -> NDArray[np.int64]:
+    """Return the nodes whose prediction is looked at after a step: all, if it is read out."""
+    if stop.read_out is not None:
+        return np.arange(len(stop.soft_labels))
+    stop_rows = np.union1d(np.flatnonzero(stop.soft_labels.sum(axis=1)), stop.nodes)
+    return np.union1d(trained_rows, stop_rows)
+
+
+class _Forward:
+    """log f and f of some nodes: the network is given only them, or the whole if it asks for it."""
+
+    def __init__(
+        self,
+        features: NDArray[np.float32] | sp.csr_array,
+        rows: NDArray[np.int64],
+        *,
+        whole: bool,
+    ) -> None:
+        every = len(rows) == features.shape[0]
+        self._matrix = FeatureMatrix(features if whole or every else features[rows])
+        self._rows = torch.from_numpy(rows) if whole and not every else None
+        self.is_sparse = self._matrix.is_sparse
+
+    def __call__(self, model: Network) -> tuple[torch.Tensor, torch.Tensor]:
+        scores = model(self._matrix)
+        return class_probabilities(scores if self._rows is None else scores[self._rows])
 
 
 def predict_probabilities(
@@ -162,7 +200,8 @@ def predict_probabilities(
     )
     model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
     with torch.no_grad():
-        return np.asarray(torch.softmax(model.eval()(FeatureMatrix(features)), dim=1).numpy())
+        _, f = class_probabilities(model.eval()(FeatureMatrix(features)))
+    return np.asarray(f.numpy())
 
 
 @contextmanager
@@ -189,9 +228,8 @@ class _Targets:
         self._reached = self.soft_labels.sum(dim=1) > 0
         self._likeliest = self.soft_labels.argmax(dim=1)[self._reached]
 
-    def loss(self, scores: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+    def loss(self, log_f: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
         """Return the soft-label loss times lambda1 over the number of classes."""
-        log_f = torch.log_softmax(scores, dim=1)
         return self._scale * soft_label_loss(log_f, self.soft_labels, weights)
 
     def agreement(self, f: torch.Tensor) -> float:
@@ -219,21 +257,18 @@ def _check_shapes(
         )
 
 
-def _new_model(
-    features: FeatureMatrix,
-    targets: _Targets,
-    settings: TrainSettings,
-    seed: int,
-    initial_weights: Weights | None,
-) -> Predictor:
-    model = Predictor(
-        features.shape[1],
-        targets.soft_labels.shape[1],
+def _two_layers(n_features: int, n_classes: int, settings: TrainSettings) -> NewNetwork:
+    return lambda generator: Predictor(
+        n_features,
+        n_classes,
         n_hidden=settings.n_hidden,
         dropout=settings.dropout,
         bias=settings.bias,
-        generator=torch.Generator().manual_seed(seed),
+        generator=generator,
     )
-    if initial_weights is not None:
-        model.load_state_dict({k: torch.tensor(np.asarray(v)) for k, v in initial_weights.items()})
+
+
+def _with_weights(model: Network, weights: Weights | None) -> Network:
+    if weights is not None:
+        model.load_state_dict({k: torch.tensor(np.asarray(v)) for k, v in weights.items()})
     return model

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import nn
 
-from proptrain.train.products import FeatureMatrix, tall_product
+from proptrain.train.products import FeatureMatrix, rectified, tall_product
 
 
-class Predictor(nn.Module):
+class Network(nn.Module):
+    """What the epoch loop can train: scores (n, C), whose softmax is f, for features (n, f)."""
+
+    @property
+    def first_layer(self) -> nn.Parameter:
+        """The weights that are kept small."""
+        raise NotImplementedError
+
+    @property
+    def drops(self) -> bool:
+        """Whether a step in training differs from the same step in earnest."""
+        raise NotImplementedError
+
+
+class Predictor(Network):
     """Scores ReLU(X W1 + b1) W2 + b2, whose softmax is f(X); X sparse or dense.
 
     Shapes: W1 (f, h), b1 (h,), W2 (h, C), b2 (C,). Initial weights as the authors draw them, from
@@ -30,35 +45,42 @@ class Predictor(nn.Module):
     ) -> None:
         super().__init__()
         self.dropout = dropout
-        self.generator = generator
-        self.weight1 = _initial_weight(n_features, n_hidden, generator)
-        self.bias1 = _initial_bias(n_hidden, generator) if bias else None
-        self.weight2 = _initial_weight(n_hidden, n_classes, generator)
-        self.bias2 = _initial_bias(n_classes, generator) if bias else None
+        # Beside the generator of the weights: one made to be fast, for millions of coins a step.
+        self.random = np.random.Generator(np.random.SFC64(generator.initial_seed()))
+        self.weight1 = initial_weight(n_features, n_hidden, generator)
+        self.bias1 = initial_bias(n_hidden, generator) if bias else None
+        self.weight2 = initial_weight(n_hidden, n_classes, generator)
+        self.bias2 = initial_bias(n_classes, generator) if bias else None
 
     def forward(self, features: FeatureMatrix) -> torch.Tensor:
         """Return the scores, shape (n, C)."""
-        drops = self.training and self.dropout > 0
-        if drops:
-            features = features.dropped(self.dropout, self.generator)
-        hidden = features @ self.weight1  # (n, h)
-        if self.bias1 is not None:
-            hidden = hidden + self.bias1
-        hidden = torch.relu(hidden)
-        if drops:
-            kept = torch.rand(hidden.shape, generator=self.generator) >= self.dropout
-            hidden = hidden * kept / (1 - self.dropout)
+        rate = self.dropout if self.training else 0.0
+        if rate > 0:
+            features = features.dropped(rate, self.random)
+        hidden = rectified(features @ self.weight1, self.bias1, rate, self.random)  # (n, h)
         scores = tall_product(hidden, self.weight2)  # (n, C)
         return scores if self.bias2 is None else scores + self.bias2
 
+    @property
+    def first_layer(self) -> nn.Parameter:
+        """W1."""
+        return self.weight1
 
-def _initial_weight(n_in: int, n_out: int, generator: torch.Generator) -> nn.Parameter:
+    @property
+    def drops(self) -> bool:
+        """Whether there is dropout."""
+        return self.dropout > 0
+
+
+def initial_weight(n_in: int, n_out: int, generator: torch.Generator) -> nn.Parameter:
+    """Draw weights (in, out), Kaiming uniform with mode fan_out and a = sqrt 5."""
     # torch reads an (in, out) matrix as (out, in), so its fan_out is our number of inputs.
     weight = torch.empty(n_in, n_out)
     bound = 1 / math.sqrt(max(n_in, 1))
     return nn.Parameter(weight.uniform_(-bound, bound, generator=generator))
 
 
-def _initial_bias(n_out: int, generator: torch.Generator) -> nn.Parameter:
+def initial_bias(n_out: int, generator: torch.Generator) -> nn.Parameter:
+    """Draw biases (out,), uniform in ±1/sqrt(out)."""
     bound = 1 / math.sqrt(n_out)
     return nn.Parameter(torch.empty(n_out).uniform_(-bound, bound, generator=generator))

@@ -1,4 +1,4 @@
-"""The products of the two layers, with gradients for their weights."""
+"""The steps of the network that run on our own kernels, with their gradients."""
 
 from __future__ import annotations
 
@@ -10,74 +10,92 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.kernels import dense_product, sparse_product, transposed_product
+from proptrain.kernels import (
+    dense_product,
+    drop_entries,
+    dropout_scale,
+    log_softmax,
+    pass_active,
+    rectify,
+    sparse_product,
+    transposed_product,
+    transposed_sparse_product,
+)
 
 
 class FeatureMatrix:
     """Features (n, f) that multiply weights (f, h) and let gradients flow back to them.
 
     Sparse features stay sparse: the dense product costs 10-40 times more on bag-of-words data.
-    The transpose that the backward pass needs is made once.
     """
 
     def __init__(self, features: NDArray[np.float32] | sp.csr_array) -> None:
         self.shape: tuple[int, int] = features.shape
         self.is_sparse = bool(sp.issparse(features))
-        if not self.is_sparse:
+        if self.is_sparse:
+            self._matrix = sp.csr_array(features, dtype=np.float32)
+        else:
             # torch has no read-only tensors and warns about read-only arrays; nobody writes here.
             self._dense = torch.tensor(np.asarray(features, dtype=np.float32))
-            return
-        self._matrix = sp.csr_array(features, dtype=np.float32)
-        self._transposed, self._order = _transpose(self._matrix)
 
     def __matmul__(self, weight: torch.Tensor) -> torch.Tensor:
         """Return features @ weight, shape (n, h)."""
         if not self.is_sparse:
             return self._dense @ weight
         product: torch.Tensor = _SparseProduct.apply(  # type: ignore[no-untyped-call]
-            weight, self._matrix, self._transposed
+            weight, self._matrix
         )
         return product
 
-    def dropped(self, rate: float, generator: torch.Generator) -> FeatureMatrix:
-        """Return the features with a share of the stored entries zeroed and the rest scaled up."""
+    def dropped(self, rate: float, random: np.random.Generator) -> FeatureMatrix:
+        """Return the features with a share of the entries left out and the rest scaled up."""
         result = copy.copy(self)
         if self.is_sparse:
-            kept = torch.rand(self._matrix.nnz, generator=generator).numpy() >= rate
-            data = np.where(kept, self._matrix.data / np.float32(1 - rate), np.float32(0))
-            result._matrix = _with_data(self._matrix, data)
-            result._transposed = _with_data(self._transposed, data[self._order])
+            result._matrix = drop_entries(self._matrix, rate, random)
         else:
-            kept_entries = torch.rand(self._dense.shape, generator=generator) >= rate
-            result._dense = self._dense * kept_entries / (1 - rate)
+            kept = random.random(self._dense.shape, dtype=np.float32) >= rate
+            result._dense = self._dense * torch.from_numpy(kept) / (1 - rate)
         return result
-
-
-def _transpose(matrix: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.intp]]:
-    """Return the transpose, and where each of its stored entries stands in the matrix."""
-    places = _with_data(matrix, np.arange(matrix.nnz))
-    order = sp.csr_array(places.T).data
-    return _with_data(sp.csr_array(matrix.T), matrix.data[order]), order
-
-
-def _with_data(matrix: sp.csr_array, data: NDArray[np.generic]) -> sp.csr_array:
-    return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 class _SparseProduct(torch.autograd.Function):
     """matrix @ weight, with the gradient matrixᵀ @ gradient."""
 
     @staticmethod
-    def forward(
-        ctx: Any, weight: torch.Tensor, matrix: sp.csr_array, transposed: sp.csr_array
-    ) -> torch.Tensor:
-        ctx.transposed = transposed
+    def forward(ctx: Any, weight: torch.Tensor, matrix: sp.csr_array) -> torch.Tensor:
+        ctx.matrix = matrix
         return torch.from_numpy(sparse_product(matrix, weight.detach().numpy()))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         (gradient,) = gradients
-        return torch.from_numpy(sparse_product(ctx.transposed, gradient.numpy())), None, None
+        return torch.from_numpy(transposed_sparse_product(ctx.matrix, gradient.numpy())), None
+
+
+class _Rectified(torch.autograd.Function):
+    """ReLU(hidden + bias) with dropout; the gradient passes where something is left."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: torch.Tensor,
+        bias: torch.Tensor | None,
+        rate: float,
+        random: np.random.Generator | None,
+    ) -> torch.Tensor:
+        own = None if bias is None else bias.detach().numpy()
+        active = torch.from_numpy(rectify(hidden.detach().numpy(), own, rate, random))
+        ctx.save_for_backward(active)
+        ctx.scale, ctx.has_bias = 1.0 if random is None else dropout_scale(rate), bias is not None
+        return active
+
+    @staticmethod
+    def backward(
+        ctx: Any, *gradients: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None, None, None]:
+        (active,) = ctx.saved_tensors
+        passed = torch.from_numpy(pass_active(gradients[0].numpy(), active.numpy(), ctx.scale))
+        return passed, passed.sum(dim=0) if ctx.has_bias else None, None, None
 
 
 class _TallProduct(torch.autograd.Function):
@@ -97,7 +115,44 @@ class _TallProduct(torch.autograd.Function):
         return torch.from_numpy(for_hidden), torch.from_numpy(for_weight)
 
 
+class _LogSoftmax(torch.autograd.Function):
+    """log f and f of the scores; gradients flow through log f."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        log_f, f = (torch.from_numpy(part) for part in log_softmax(scores.detach().numpy()))
+        ctx.save_for_backward(log_f)
+        ctx.mark_non_differentiable(f)
+        return log_f, f
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        (log_f,) = ctx.saved_tensors
+        gradient = gradients[0]
+        for_scores: torch.Tensor = gradient - log_f.exp() * gradient.sum(dim=1, keepdim=True)
+        return for_scores
+
+
+def rectified(
+    hidden: torch.Tensor,
+    bias: torch.Tensor | None,
+    rate: float = 0.0,
+    random: np.random.Generator | None = None,
+) -> torch.Tensor:
+    """Return ReLU(hidden + bias), a share of it left out and the rest scaled up: (n, h)."""
+    active: torch.Tensor = _Rectified.apply(  # type: ignore[no-untyped-call]
+        hidden, bias, rate, random
+    )
+    return active
+
+
 def tall_product(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Return hidden (n, h) @ weight (h, C) by our own kernels, gradients included."""
     product: torch.Tensor = _TallProduct.apply(hidden, weight)  # type: ignore[no-untyped-call]
     return product
+
+
+def class_probabilities(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return log f and f of the scores (n, C), both (n, C); gradients flow through log f alone."""
+    log_f, f = _LogSoftmax.apply(scores)  # type: ignore[no-untyped-call]
+    return log_f, f

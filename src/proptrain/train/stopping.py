@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ class StoppingNodes:
         if not len(self.nodes):
             raise LabelError("There must be at least one stopping node to judge training by.")
 
+    def among(self, rows: NDArray[np.int64]) -> StoppingNodes:
+        """Return the same for these rows alone (ascending), numbered anew; they hold all nodes."""
+        nodes = np.searchsorted(rows, self.nodes)
+        return replace(self, nodes=nodes, soft_labels=self.soft_labels[rows])
+
     def accuracy(self, probabilities: NDArray[np.float32]) -> float:
         """Return the share of stopping nodes that are told right."""
         scores = probabilities if self.read_out is None else self.read_out(probabilities)
@@ -56,7 +61,7 @@ class EarlyStopping:
         self._kept_weights: dict[str, torch.Tensor] = {}
         self._epochs_left = patience
 
-    def is_over(self, epoch: int, accuracy: float, loss: float, model: torch.nn.Module) -> bool:
+    def is_over(self, epoch: int, accuracy: float, loss: float, model: Any) -> bool:
         """Take note of one epoch's result; True if patience has run out."""
         better = accuracy > self._best_accuracy
         tied = accuracy == self._best_accuracy and loss < self._kept_loss
@@ -69,7 +74,7 @@ class EarlyStopping:
         self._epochs_left = self.patience if renewed else self._epochs_left - 1
         return self._epochs_left <= 0
 
-    def restore(self, model: torch.nn.Module) -> None:
+    def restore(self, model: Any) -> None:
         """Put the kept weights back into the model."""
         if self._kept_weights:
             model.load_state_dict(self._kept_weights)

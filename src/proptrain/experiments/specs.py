@@ -1,0 +1,141 @@
+"""One frozen specification for each table and figure of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from proptrain.errors import InvalidInputError
+
+DATASETS = ("citeseer", "cora_ml", "pubmed", "ms_academic")
+
+Kind = Literal[
+    "statistics", "characteristics", "accuracy", "epoch-time", "total-time", "curve", "box"
+]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What one table or figure of the paper compares."""
+
+    name: str
+    title: str
+    kind: Kind
+    """How it is shown: as a table of accuracies or times, as curves against noise, as boxes."""
+    methods: tuple[str, ...] = ()
+    n_runs: int = 100
+    """Runs of every method on every data set, and at every rate of noise."""
+    noise: Literal["structure", "label"] | None = None
+    rates: tuple[float | None, ...] = (None,)
+    """The rates of noise; one None where there is none."""
+    steps: int = 10
+    """Steps of propagation."""
+    alone: bool = False
+    """Whether runs must not share the machine with each other, because they are timed."""
+    datasets: tuple[str, ...] = DATASETS
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether something must be trained for it."""
+        return self.kind not in ("statistics", "characteristics")
+
+    def narrowed(
+        self,
+        *,
+        datasets: Iterable[str] = (),
+        methods: Iterable[str] = (),
+        n_runs: int | None = None,
+    ) -> Experiment:
+        """Return the experiment with other data sets, methods or runs; nothing means its own."""
+        chosen = replace(self, datasets=tuple(datasets) or self.datasets)
+        if not self.has_runs:
+            return chosen
+        return replace(chosen, methods=tuple(methods) or self.methods, n_runs=n_runs or self.n_runs)
+
+
+_STRUCTURE_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+_NARROW_RATES = (0.1, 0.15, 0.2, 0.25, 0.3)
+_LABEL_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("table2", "Statistics of the data sets", "statistics"),
+        Experiment(
+            "table3",
+            "Characteristics of APPNP and its variants",
+            "characteristics",
+            ("MLP", "APPNP-noa-nof", "PTS", "APPNP-noe", "APPNP"),
+        ),
+        Experiment(
+            "table4",
+            "Performance of APPNP and its variants",
+            "accuracy",
+            ("MLP", "APPNP-noa-nof", "PTS", "APPNP-noe", "APPNP"),
+        ),
+        Experiment(
+            "table5",
+            "Accuracy of PTA and other methods",
+            "accuracy",
+            ("MLP", "GCN", "SGCN", "APPNP#", "DAGNN", "APPNP", "PTA"),
+        ),
+        Experiment(
+            "table6", "Training time per epoch", "epoch-time", ("APPNP", "PTA"), 5, alone=True
+        ),
+        Experiment(
+            "table7",
+            "Total training time",
+            "total-time",
+            ("APPNP", "PTA", "PTA(F)"),
+            5,
+            alone=True,
+        ),
+        Experiment("table8", "Accuracy of PTA(F)", "accuracy", ("APPNP", "PTA(F)", "PTA")),
+        Experiment(
+            "structure-noise",
+            "Robustness to structure noise",
+            "curve",
+            ("APPNP", "PTS", "GCN", "MLP"),
+            10,
+            noise="structure",
+            rates=_STRUCTURE_RATES,
+            steps=2,
+        ),
+        Experiment(
+            "initialisation",
+            "Accuracy distributions over splits and initialisations",
+            "box",
+            ("APPNP", "PTS", "PTD", "PTA"),
+        ),
+        Experiment(
+            "label-noise",
+            "Robustness to label noise",
+            "curve",
+            ("PTA", "PTS", "APPNP"),
+            10,
+            noise="label",
+            rates=_LABEL_RATES,
+        ),
+        Experiment(
+            "structure-noise-pta",
+            "Robustness of PTA to structure noise",
+            "curve",
+            ("PTA", "APPNP", "PTS"),
+            10,
+            noise="structure",
+            rates=_NARROW_RATES,
+        ),
+    )
+}
+
+
+def find_experiments(name: str) -> list[Experiment]:
+    """Return the experiment of this name, or all of them for "all"."""
+    if name == "all":
+        return list(EXPERIMENTS.values())
+    if name not in EXPERIMENTS:
+        raise InvalidInputError(
+            f"The experiment must be one of {', '.join(EXPERIMENTS)} or all; got {name!r}."
+        )
+    return [EXPERIMENTS[name]]

@@ -1,0 +1,1 @@
+"""What the label-propagation view of a graph network can tell."""

@@ -1,0 +1,1 @@
+"""The other systems of the paper, made of the same parts."""

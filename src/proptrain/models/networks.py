@@ -1,0 +1,156 @@
+"""Networks with the graph inside: each step of their training needs all nodes.
+
+All give scores (n, C) whose softmax is the prediction.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from proptrain.models.spread import Spread
+from proptrain.train.predictor import Network, Predictor, initial_bias, initial_weight
+from proptrain.train.products import FeatureMatrix, rectified, tall_product
+
+
+class Decoupled(Network):
+    """Ā f(X) with a network f of its own: APPNP, PPNP and SGCN differ in f and Ā.
+
+    Without ``ensembles`` the graph serves training alone, and a node is told by f (APPNP-noe).
+    """
+
+    def __init__(self, f: Predictor | Linear, spread: Spread, *, ensembles: bool = True) -> None:
+        super().__init__()
+        self.f = f
+        self.spread = spread
+        self.ensembles = ensembles
+
+    def forward(self, features: FeatureMatrix) -> torch.Tensor:
+        """Return the scores, shape (n, C)."""
+        scores = self.f(features)
+        if not (self.training or self.ensembles):
+            return scores  # type: ignore[no-any-return]
+        return self.spread(scores, self.f.random if self.training else None)
+
+    @property
+    def first_layer(self) -> nn.Parameter:
+        """The first layer of f."""
+        return self.f.weight1
+
+    @property
+    def drops(self) -> bool:
+        """Whether anything is dropped, or the graph itself when it comes to telling."""
+        return self.f.drops or self.spread.edge_dropout > 0 or not self.ensembles
+
+
+class Linear(Network):
+    """Scores X W1: SGCN's predictor. The graph's powers are linear too, so they may follow it."""
+
+    def __init__(
+        self, n_features: int, n_classes: int, *, dropout: float, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.random = np.random.Generator(np.random.SFC64(generator.initial_seed()))
+        self.weight1 = initial_weight(n_features, n_classes, generator)
+
+    def forward(self, features: FeatureMatrix) -> torch.Tensor:
+        """Return the scores, shape (n, C)."""
+        if self.training and self.dropout > 0:
+            features = features.dropped(self.dropout, self.random)
+        return features @ self.weight1
+
+    @property
+    def first_layer(self) -> nn.Parameter:
+        """W1."""
+        return self.weight1
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is dropout."""
+        return self.dropout > 0
+
+
+class GCN(Network):
+    """Â ReLU(Â X W1 + b1) W2 + b2: a step over the graph in each layer."""
+
+    def __init__(
+        self,
+        n_features: int,
+        n_classes: int,
+        step: Spread,
+        *,
+        n_hidden: int,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.step = step
+        self.dropout = dropout
+        self.random = np.random.Generator(np.random.SFC64(generator.initial_seed()))
+        self.weight1 = initial_weight(n_features, n_hidden, generator)
+        self.bias1 = initial_bias(n_hidden, generator)
+        self.weight2 = initial_weight(n_hidden, n_classes, generator)
+        self.bias2 = initial_bias(n_classes, generator)
+
+    def forward(self, features: FeatureMatrix) -> torch.Tensor:
+        """Return the scores, shape (n, C)."""
+        rate = self.dropout if self.training else 0.0
+        if rate > 0:
+            features = features.dropped(rate, self.random)
+        hidden = self.step(features @ self.weight1)  # (n, h)
+        hidden = rectified(hidden, self.bias1, rate, self.random)
+        return self.step(tall_product(hidden, self.weight2)) + self.bias2
+
+    @property
+    def first_layer(self) -> nn.Parameter:
+        """W1."""
+        return self.weight1
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is dropout."""
+        return self.dropout > 0
+
+
+class DAGNN(Network):
+    """Σ_k s_k ⊙ Â^k f(X) with s_k = sigmoid(Â^k f(X) v + b): each node weighs its distances."""
+
+    def __init__(
+        self,
+        f: Predictor,
+        step: Spread,
+        n_steps: int,
+        *,
+        n_classes: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.f = f
+        self.step = step
+        self.n_steps = n_steps
+        self.gate_weight = initial_weight(n_classes, 1, generator)
+        self.gate_bias = initial_bias(1, generator)
+
+    def forward(self, features: FeatureMatrix) -> torch.Tensor:
+        """Return the scores, shape (n, C)."""
+        power = self.f(features)  # Â^0 f(X), (n, C)
+        total = self._gated(power)
+        for _ in range(self.n_steps):
+            power = self.step(power)
+            total = total + self._gated(power)
+        return total
+
+    def _gated(self, power: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(power @ self.gate_weight + self.gate_bias) * power
+
+    @property
+    def first_layer(self) -> nn.Parameter:
+        """The first layer of f."""
+        return self.f.weight1
+
+    @property
+    def drops(self) -> bool:
+        """Whether f has dropout."""
+        return self.f.drops

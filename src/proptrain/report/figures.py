@@ -1,0 +1,287 @@
+"""The paper's figures: accuracy against noise, and accuracy over many runs.
+
+One panel for each data set, two in a row, told apart by markers, dashes and labels as well as by
+colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from proptrain.data.dataset import Dataset
+from proptrain.data.noise import noise_rate
+from proptrain.experiments.protocol import Run
+from proptrain.experiments.samples import percentages, select
+from proptrain.experiments.specs import Experiment
+from proptrain.experiments.statistics import bootstrap_mean
+from proptrain.experiments.tasks import runs_of
+from proptrain.report.svg import (
+    BLUE,
+    FONT_SIZE,
+    GREEN,
+    INK,
+    ORANGE,
+    PURPLE,
+    WIDTH,
+    inline_svg,
+    position,
+    shortened,
+    style,
+)
+
+_COLUMNS = 2
+_LEFT, _RIGHT, _GAP = 40.0, 6.0, 46.0
+_LEGEND, _TITLE, _X_LABEL = 24.0, 26.0, 16.0  # heights
+_PANEL_HEIGHT = 140.0
+_LOOKS: dict[str, dict[str, Any]] = {
+    "PTA": {"color": BLUE, "marker": "o", "linestyle": "-"},
+    "APPNP": {"color": ORANGE, "marker": "s", "linestyle": (0, (5, 1.6))},
+    "PTS": {"color": GREEN, "marker": "^", "linestyle": (0, (5, 1.6, 1, 1.6))},
+    "GCN": {"color": PURPLE, "marker": "D", "linestyle": (0, (2, 1.4))},
+    "MLP": {"color": INK, "marker": "v", "linestyle": (0, (1, 1.2))},
+}
+"""The same for a method in every figure."""
+_SPARE_LOOKS: tuple[dict[str, Any], ...] = (
+    {"color": INK, "marker": "P", "linestyle": (0, (8, 2))},
+    {"color": BLUE, "marker": "X", "linestyle": (0, (8, 2, 2, 2))},
+    {"color": ORANGE, "marker": "p", "linestyle": (0, (3, 3))},
+    {"color": GREEN, "marker": "*", "linestyle": (0, (1, 3))},
+)
+
+
+def make_figure(
+    experiment: Experiment,
+    runs: Iterable[Run],
+    datasets: Mapping[str, Dataset] = MappingProxyType({}),
+) -> str:
+    """Return the experiment's figure as inline SVG, drawn from whatever has run."""
+    own = runs_of(experiment, runs)
+    if experiment.kind == "box":
+        return _box_figure(experiment, own)
+    return _curve_figure(experiment, own, datasets)
+
+
+def caption_of(experiment: Experiment) -> str:
+    """Say how to read the experiment's figure."""
+    if experiment.kind == "box":
+        return (
+            "Boxes hold the middle half of the runs, the thick line is their median; whiskers "
+            "reach to the last run within 1.5 boxes' heights, rings are runs beyond."
+        )
+    own_rate = " The dashed upright line is the graph's own rate of noise."
+    return (
+        "Mean accuracy over the runs; upright strokes are its 95 % bootstrap intervals."
+        f"{own_rate * (experiment.noise == 'structure')}"
+    )
+
+
+# --- accuracy against noise ---------------------------------------------------------------------
+
+
+def _curve_figure(experiment: Experiment, runs: list[Run], datasets: Mapping[str, Dataset]) -> str:
+    looks = _looks(experiment.methods)
+    with style():
+        figure, panels = _panels(experiment.datasets, ticks=20, legend=_LEGEND, x_label=_X_LABEL)
+        for name, axes in panels.items():
+            _draw_curves(axes, experiment, [run for run in runs if run.dataset == name], looks)
+            if experiment.noise == "structure" and name in datasets:
+                _mark_own_rate(axes, noise_rate(datasets[name].graph, datasets[name].labels))
+        kind = "structure noise" if experiment.noise == "structure" else "label noise"
+        what = "edges that join two classes" if experiment.noise == "structure" else "wrong labels"
+        for axes in _lowest(panels):
+            axes.set_xlabel(f"{what}, %", labelpad=4)
+        _legend(figure, looks)
+        label = f"{experiment.title}: accuracy of {_listed(experiment.methods)} against {kind}"
+        return inline_svg(figure, experiment.name, label, _told_curves(experiment, runs))
+
+
+def _draw_curves(
+    axes: Axes, experiment: Experiment, runs: list[Run], looks: Mapping[str, dict[str, Any]]
+) -> None:
+    rates = [rate for rate in experiment.rates if rate is not None]
+    for place, (method, look) in enumerate(looks.items()):
+        # Side by side, so that no interval hides another.
+        shift = (place - (len(looks) - 1) / 2) * 0.006 * (max(rates) - min(rates))
+        points = [
+            (100 * (rate + shift), bootstrap_mean(percentages(own)))
+            for rate in rates
+            if (own := [run for run in runs if run.method == method and run.noise == rate])
+        ]
+        if not points:
+            continue
+        x = [where for where, _ in points]
+        for where, estimate in points:
+            axes.plot(
+                [where] * 2, [estimate.low, estimate.high], color=look["color"], linewidth=0.9
+            )
+        axes.plot(x, [estimate.mean for _, estimate in points], markersize=4, **look)
+    _finish(axes, empty=not runs)
+    axes.set_xlim(100 * min(rates) - 2, 100 * max(rates) + 2)
+    axes.set_xticks([100 * rate for rate in rates])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _mark_own_rate(axes: Axes, rate: float) -> None:
+    """Draw the noise the graph has by itself as a dashed line, its label inside the panel."""
+    low, high = axes.get_xlim()
+    on_the_left = 100 * rate > (low + 2 * high) / 3
+    axes.axvline(100 * rate, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.annotate(
+        f"graph: {100 * rate:.0f} %",
+        (100 * rate, 1),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(-4 if on_the_left else 4, 0),
+        textcoords="offset points",
+        ha="right" if on_the_left else "left",
+        va="center",
+    )
+
+
+def _told_curves(experiment: Experiment, runs: list[Run]) -> str:
+    """Tell the ends of every curve, for those who do not see them."""
+    told = []
+    for dataset in experiment.datasets:
+        for method in experiment.methods:
+            own = select(runs, dataset, method)
+            rates = sorted({run.noise for run in own if run.noise is not None})
+            ends = [
+                f"{bootstrap_mean(percentages(select(own, dataset, method, rate))).mean:.1f} % at "
+                f"{100 * rate:g} %"
+                for rate in dict.fromkeys([*rates[:1], *rates[-1:]])
+            ]
+            told.append(f"{dataset}, {method}: {' and '.join(ends) or 'no runs yet'}.")
+    return "Mean accuracy by rate of noise. " + " ".join(told)
+
+
+# --- accuracy over runs -------------------------------------------------------------------------
+
+
+def _box_figure(experiment: Experiment, runs: list[Run]) -> str:
+    with style():
+        figure, panels = _panels(experiment.datasets, ticks=36)
+        told = []
+        for name, axes in panels.items():
+            samples = [percentages(select(runs, name, method)) for method in experiment.methods]
+            _draw_boxes(axes, experiment.methods, samples)
+            told += [
+                f"{name}, {method}: {_told_sample(sample)}."
+                for method, sample in zip(experiment.methods, samples, strict=True)
+            ]
+        label = f"{experiment.title}: {_listed(experiment.methods)}"
+        return inline_svg(figure, experiment.name, label, " ".join(told))
+
+
+def _draw_boxes(axes: Axes, methods: Sequence[str], samples: Sequence[Sequence[float]]) -> None:
+    line = {"color": INK, "linewidth": 0.9}
+    places = range(len(methods))
+    filled = [place for place in places if samples[place]]
+    if filled:
+        axes.boxplot(
+            [samples[place] for place in filled],
+            positions=filled,
+            widths=0.5,
+            boxprops=line,
+            whiskerprops=line,
+            capprops=line,
+            medianprops={"color": BLUE, "linewidth": 2.2, "solid_capstyle": "butt"},
+            flierprops={"marker": "o", "markersize": 3, "markeredgecolor": INK, "alpha": 0.6},
+        )
+    _finish(axes, empty=not filled)
+    axes.set_xticks(places, [shortened(method) for method in methods])
+    for place in places:
+        _write_count(axes, place, len(samples[place]))
+    axes.set_xlim(-0.6, len(methods) - 0.4)
+    axes.grid(axis="x", visible=False)
+
+
+def _write_count(axes: Axes, place: int, n_runs: int) -> None:
+    """Write the number of runs below the name of their method."""
+    axes.annotate(
+        f"{n_runs} runs" if n_runs != 1 else "1 run",
+        (place, 0),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(0, -17),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        alpha=0.75,
+    )
+
+
+def _told_sample(sample: Sequence[float]) -> str:
+    if not sample:
+        return "no runs yet"
+    return f"{len(sample)} runs from {min(sample):.1f} to {max(sample):.1f} %"
+
+
+# --- panels -------------------------------------------------------------------------------------
+
+
+def _panels(
+    datasets: Sequence[str], *, ticks: float, legend: float = 0.0, x_label: float = 0.0
+) -> tuple[Figure, dict[str, Axes]]:
+    """Make a panel for each data set, two in a row, all of one size; heights as given."""
+    n_rows = -(-len(datasets) // _COLUMNS)
+    row_height = _TITLE + _PANEL_HEIGHT + ticks
+    figure = Figure(figsize=(WIDTH / 72, (legend + n_rows * row_height + x_label) / 72))
+    width = (WIDTH - _LEFT - _RIGHT - _GAP) / _COLUMNS
+    panels = {}
+    for place, name in enumerate(datasets):
+        row, column = divmod(place, _COLUMNS)
+        left, top = _LEFT + column * (width + _GAP), legend + row * row_height + _TITLE
+        axes = figure.add_axes(position(figure, left, top, width, _PANEL_HEIGHT))
+        axes.set_title(shortened(name), loc="left", fontweight="bold", pad=10, fontsize=FONT_SIZE)
+        if column == 0:
+            axes.set_ylabel("accuracy, %", labelpad=4)
+        panels[name] = axes
+    return figure, panels
+
+
+def _lowest(panels: Mapping[str, Axes]) -> list[Axes]:
+    """Return the panels that have none below them."""
+    return list(panels.values())[-_COLUMNS:]
+
+
+def _finish(axes: Axes, *, empty: bool) -> None:
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axes.margins(y=0.08)
+    if empty:
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "no runs yet", transform=axes.transAxes, ha="center", va="center")
+
+
+def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    spare = iter(_SPARE_LOOKS * len(methods))
+    return {method: _LOOKS.get(method) or next(spare) for method in methods}
+
+
+def _legend(figure: Figure, looks: Mapping[str, dict[str, Any]]) -> None:
+    from matplotlib.lines import Line2D
+
+    height = 72 * figure.get_size_inches()[1]
+    figure.legend(
+        [Line2D([], [], markersize=4, **look) for look in looks.values()],
+        [shortened(method) for method in looks],
+        loc="upper left",
+        bbox_to_anchor=(_LEFT / WIDTH, 1 - 6 / height),
+        ncols=min(len(looks), 5),
+        borderpad=0,
+        borderaxespad=0,
+        columnspacing=2.2,
+        handlelength=3.4,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Join names as one would in a sentence.
+
+    >>> _listed(["PTA", "PTS", "APPNP"]), _listed(["PTA"])
+    ('PTA, PTS and APPNP', 'PTA')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

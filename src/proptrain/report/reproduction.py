@@ -1,0 +1,187 @@
+"""What a reproduction came to: a Markdown page, an HTML page and the figures as files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from proptrain.data.dataset import Dataset
+from proptrain.experiments.claims import Claim, check_claims
+from proptrain.experiments.grid import Table, markdown
+from proptrain.experiments.protocol import Run
+from proptrain.experiments.specs import Experiment
+from proptrain.experiments.tables import make_table
+from proptrain.experiments.tasks import list_tasks, task_of
+from proptrain.files import unwritable_is_ours, whole_file
+from proptrain.report.figures import caption_of, make_figure
+from proptrain.report.page import render_template
+from proptrain.report.svg import clean_text, standalone_svg
+
+_TITLE = "The paper’s tables and figures, made again"
+_CLAIMS_TITLE = "What the paper claims"
+_MADE_TITLE = "How this was made"
+_FIGURES = "figures"
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A table of the paper, or a figure with the numbers behind it."""
+
+    name: str
+    table: Table
+    figure: str | None
+    """As inline SVG."""
+    caption: str
+
+
+@dataclass(frozen=True)
+class _Reproduction:
+    """All that both pages tell."""
+
+    parts: tuple[_Part, ...]
+    claims: tuple[Claim, ...]
+    n_done: int
+    n_missing: int
+    versions: Mapping[str, str]
+    command: str
+
+    @property
+    def lede(self) -> str:
+        missing = f"{self.n_missing:,} are missing" if self.n_missing else "none is missing"
+        return (
+            "“On the Equivalence of Decoupled Graph Convolution Network and Label Propagation” "
+            f"(WWW 2021), its numbers beside ours: {self.n_done:,} runs are done, {missing}."
+        )
+
+    @property
+    def claims_lede(self) -> str:
+        outcomes = [claim.held for claim in self.claims]
+        return (
+            f"Of {len(outcomes)} claims {outcomes.count(True)} hold, {outcomes.count(False)} do "
+            f"not hold, {outcomes.count(None)} could not be measured. A claim must hold on every "
+            "data set, and a difference counts only if its 95 % interval leaves out zero."
+        )
+
+
+def write_reproduction(
+    experiments: Iterable[Experiment],
+    runs: Iterable[Run],
+    folder: str | os.PathLike[str],
+    *,
+    versions: Mapping[str, str],
+    command: str,
+    datasets: Mapping[str, Dataset] = MappingProxyType({}),
+) -> list[Path]:
+    """Write README.md, report.html and the figures, each whole, from whatever has run.
+
+    Data sets are needed for their statistics and for the noise their graphs have by themselves.
+    """
+    told = _collect(list(experiments), list(runs), versions, command, datasets)
+    contents = {"README.md": _markdown_page(told), "report.html": _html_page(told)}
+    contents |= {
+        _figure_path(part): standalone_svg(part.figure) for part in told.parts if part.figure
+    }
+    folder = Path(folder)
+    with unwritable_is_ours(folder):
+        (folder / _FIGURES).mkdir(parents=True, exist_ok=True)
+    return [_write(folder / name, content) for name, content in contents.items()]
+
+
+def _collect(
+    experiments: Sequence[Experiment],
+    runs: Sequence[Run],
+    versions: Mapping[str, str],
+    command: str,
+    datasets: Mapping[str, Dataset],
+) -> _Reproduction:
+    wanted = set(list_tasks(experiments))
+    n_done = len(wanted & {task_of(run) for run in runs})
+    return _Reproduction(
+        parts=tuple(_part(experiment, runs, datasets) for experiment in experiments),
+        claims=check_claims(experiments, runs),
+        n_done=n_done,
+        n_missing=len(wanted) - n_done,
+        versions=versions,
+        command=command,
+    )
+
+
+def _part(experiment: Experiment, runs: Sequence[Run], datasets: Mapping[str, Dataset]) -> _Part:
+    table = make_table(experiment, runs, datasets)
+    if experiment.kind not in ("curve", "box"):
+        return _Part(experiment.name, table, None, "")
+    figure = make_figure(experiment, runs, datasets)
+    return _Part(experiment.name, table, figure, caption_of(experiment))
+
+
+def _write(path: Path, content: str) -> Path:
+    with whole_file(path, overwrite=True) as temporary:
+        temporary.write_text(content, encoding="utf-8", newline="\n")
+    return path
+
+
+def _figure_path(part: _Part) -> str:
+    return f"{_FIGURES}/{part.name}.svg"
+
+
+def _html_page(told: _Reproduction) -> str:
+    from markupsafe import Markup
+
+    parts = [
+        # The figures escape what they write; everything else is escaped by the template.
+        {**vars(part), "figure": None if part.figure is None else Markup(part.figure)}
+        for part in told.parts
+    ]
+    return render_template(
+        "reproduction.html.j2",
+        title=_TITLE,
+        lede=told.lede,
+        claims_title=_CLAIMS_TITLE,
+        claims_lede=told.claims_lede,
+        claims=told.claims,
+        parts=parts,
+        made_title=_MADE_TITLE,
+        command=told.command,
+        versions=told.versions,
+    )
+
+
+def _markdown_page(told: _Reproduction) -> str:
+    blocks = [f"# {_TITLE}", markdown(told.lede)]
+    if told.claims:
+        claims = "\n".join(map(_markdown_claim, told.claims))
+        blocks += [f"## {_CLAIMS_TITLE}", markdown(told.claims_lede), claims]
+    for part in told.parts:
+        blocks += _markdown_part(part)
+    blocks += [f"## {_MADE_TITLE}", _fenced(told.command)]
+    blocks += [", ".join(f"{markdown(name)} {markdown(v)}" for name, v in told.versions.items())]
+    return _clean_lines("\n\n".join(block for block in blocks if block)) + "\n"
+
+
+def _clean_lines(text: str) -> str:
+    """Return the text with every line free of what a file cannot hold."""
+    return "\n".join(clean_text(line) for line in text.split("\n"))
+
+
+def _markdown_claim(claim: Claim) -> str:
+    verdict = claim.verdict.capitalize()
+    return f"- **{markdown(claim.statement)}** *{verdict}.*  \n  {markdown(claim.evidence)}"
+
+
+def _markdown_part(part: _Part) -> list[str]:
+    title = markdown(part.table.title)
+    blocks = [f"## {title}"]
+    if part.figure:
+        blocks += [f"![{title}]({_figure_path(part)})", markdown(part.caption)]
+    return [*blocks, part.table.to_markdown()]
+
+
+def _fenced(code: str) -> str:
+    """Return code between fences that it cannot close by itself."""
+    longest = max((len(ticks) for ticks in re.findall("`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{code}\n{fence}"

@@ -1,0 +1,163 @@
+"""proptrain reproduce: killed at any moment, it goes on and comes to the same numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from proptrain import cli
+from proptrain.experiments.specs import EXPERIMENTS
+from proptrain.experiments.store import open_store, read_runs
+from proptrain.experiments.tasks import list_tasks, task_of
+from proptrain.experiments.worker import run_task
+
+CHOICE = ("--dataset", "cora", "--method", "LP", "--method", "PTA", "--runs", "2")
+# A shell may start tests with Ctrl-C switched off, which is inherited.
+PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from proptrain.cli import main
+main()
+"""
+
+
+def start(*words, out):
+    command = [sys.executable, "-c", PROGRAM, "reproduce", *words, "--workers", "2"]
+    return subprocess.Popen(
+        [*command, "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_until(happened, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
+
+
+def wait_for_lines(out, number):
+    path = out / "runs.jsonl"
+    wait_until(lambda: path.exists() and path.read_bytes().count(b"\n") >= number)
+
+
+def session_of(pid):
+    """Ids of the processes in a session; its leader's id is the session's."""
+    return {
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _session(entry) == pid
+    }
+
+
+def _session(entry):
+    try:
+        state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+    except OSError:  # gone meanwhile
+        return None
+    return None if state == "Z" else int(session)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command in this process; returns its exit code, standard output and error."""
+
+    def in_process(*words):
+        monkeypatch.setattr(sys, "argv", ["proptrain", "reproduce", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        text = capsys.readouterr()
+        err = " ".join(text.err.split())
+        return SimpleNamespace(code=left.value.code or 0, out=text.out, err=err)
+
+    return in_process
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path, run):
+    killed = start("table5", *CHOICE, out=tmp_path)
+    wait_for_lines(tmp_path, 1)
+    assert len(session_of(killed.pid)) > 2  # itself and its workers
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    wait_until(lambda: not session_of(killed.pid), seconds=10)
+    path = tmp_path / "runs.jsonl"
+    before = read_runs(path)
+    with path.open("a") as file:
+        file.write('{"dataset": "cora", "metho')
+
+    told = run("table5", *CHOICE, "--out", tmp_path, "--json")
+    assert told.code == 0
+    assert json.loads(told.out)["new"] == 4 - len(before)
+    tasks = list_tasks(
+        [EXPERIMENTS["table5"].narrowed(datasets=["cora"], methods=["LP", "PTA"], n_runs=2)]
+    )
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    runs = read_runs(path)
+    assert len(lines) == len(runs) == len(tasks)
+    assert runs[: len(before)] == before
+    uninterrupted = {task: run_task(task, None).accuracy for task in tasks}
+    assert {task_of(one): one.accuracy for one in runs} == uninterrupted
+
+    content = path.read_bytes()
+    told = run("initialisation", *CHOICE, "--out", tmp_path)  # the same runs, shown another way
+    assert told.code == 0
+    assert "4 runs: 4 are done, 0 are left" in told.err
+    assert "PTA" in told.out
+    assert path.read_bytes() == content
+
+
+def test_ctrl_c_ends_it_with_a_word_on_how_to_go_on(tmp_path):
+    stopped = start("table5", *CHOICE, out=tmp_path)
+    wait_for_lines(tmp_path, 1)
+    os.killpg(stopped.pid, signal.SIGINT)  # as a terminal does: the workers get it too
+    _, err = stopped.communicate(timeout=20)
+    assert stopped.returncode == 130, err
+    assert "runs left. The same command goes on from here." in " ".join(err.split())
+    assert "Traceback" not in err
+    assert read_runs(tmp_path / "runs.jsonl")
+
+
+def test_a_folder_in_use_is_refused(tmp_path, run):
+    with open_store(tmp_path):
+        told = run("table5", *CHOICE, "--out", tmp_path)
+    assert told.code == 1
+    assert "is being written by another process" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["table9"], "must be one of table2, table3, .* or all; got 'table9'"),
+        (["table5", "--dataset", "cora-ml"], "got 'cora-ml'. Did you mean 'cora_ml'"),
+        (["table5", "--method", "GNC"], "The method must be one of .*PTA.*; got 'GNC'"),
+        (["table5", "--runs", "0"], r"from 1 to 100 \(20 splits with 5 init.*; got 0"),
+        (["table5", "--runs", "101"], r"from 1 to 100 .*; got 101"),
+    ],
+)
+def test_what_cannot_be_run_is_told_before_anything_is_written(tmp_path, run, words, message):
+    out = tmp_path / "out"
+    told = run(*words, "--out", out)
+    assert told.code == 1
+    assert re.search(message, told.err), told.err
+    assert not out.exists()
+
+
+def test_a_table_without_runs_needs_none(tmp_path, run):
+    told = run("table2", "--dataset", "cora", "--out", tmp_path)
+    assert told.code == 0
+    assert "2,708" in told.out
+    assert "0 runs" in told.err
