@@ -36,7 +36,7 @@ class PTAClassifier(GraphClassifier):
     """Propagate labels, train on them with adaptive weights, propagate the predictions.
 
     With no argument this is the paper's PTA with the paper's settings. PTS and PTD differ in the
-    weighting: ``PTAClassifier(weighting="static", learning_rate=0.01)`` and
+    weighting: ``PTAClassifier(weighting="static")`` and
     ``PTAClassifier(weighting="dynamic", loss_weight=10)``. PTA(F) is ``fast=True``.
 
     Parameters

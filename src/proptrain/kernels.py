@@ -4,42 +4,18 @@ Each output element is summed in the order in which the entries are stored, with
 multiply-add wherever the CPU has it. Library products choose another order on each make of CPU,
 and in Adam's first step a gradient of 1e-8 turns their rounding into a visible part of the weight
 (see docs/deviations.md).
-
-Matrices are taken 4, 8, 16 or 32 columns at a time, each width with a kernel of its own: so the
-sums of a row stay in vector registers, which is worth a factor of two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from proptrain.column_kernels import compiled, kernels_for, padded_to_widths, without_padding
 from proptrain.errors import InvalidInputError
-
-# Packs the sums of a row into vector registers. Numba leaves it off by default.
-numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
-
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    return _compile(function, fastmath={"contract"})
-
-
-def _compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without fused multiply-add, to round as NumPy does."""
-    return _compile(function, fastmath=False)
-
-
-def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    try:
-        return numba.njit(cache=True, nogil=True, **options)(function)  # type: ignore[no-any-return]
-    except RuntimeError:  # no folder where compiled code can be kept: compile in each process
-        return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
 
 
 def sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
@@ -50,11 +26,11 @@ def sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
            [3., 4.]])
     """
     _check_fit(matrix.shape[1], dense.shape[0], matrix.shape, dense.shape)
-    padded = _padded(dense)
+    padded = padded_to_widths(dense)
     product = np.empty((matrix.shape[0], padded.shape[1]), dtype=dense.dtype)
-    for gather, first in _kernels("gather", padded):
+    for gather, first in kernels_for("gather", padded):
         gather(matrix.indptr, matrix.indices, matrix.data, padded, first, product)
-    return _unpadded(product, dense)
+    return without_padding(product, dense)
 
 
 def transposed_sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
@@ -65,11 +41,11 @@ def transposed_sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDAr
            [6.]])
     """
     _check_fit(matrix.shape[0], dense.shape[0], matrix.shape[::-1], dense.shape)
-    padded = _padded(dense)
+    padded = padded_to_widths(dense)
     product = np.zeros((matrix.shape[1], padded.shape[1]), dtype=dense.dtype)
-    for scatter, first in _kernels("scatter", padded):
+    for scatter, first in kernels_for("scatter", padded):
         scatter(matrix.indptr, matrix.indices, matrix.data, padded, first, product)
-    return _unpadded(product, dense)
+    return without_padding(product, dense)
 
 
 def propagate_signal(
@@ -82,17 +58,44 @@ def propagate_signal(
 
     Rows in ``fixed`` are put back to the signal's after every step.
     """
-    start, number = _padded(signal), signal.dtype.type
+    start = padded_to_widths(signal)
     state, following = start.copy(), np.empty_like(start)
-    parts = (operator.indptr, operator.indices, operator.data)
     for neighbours in mixing:
-        shares = (number(neighbours), number(1 - neighbours))
-        for mix, first in _kernels("mix", start):
-            mix(*parts, state, start, *shares, first, following)
+        _mix(operator, state, start, neighbours, following)
         state, following = following, state
         if fixed is not None:
             state[fixed] = start[fixed]
-    return _unpadded(state, signal)
+    return without_padding(state, signal)
+
+
+def propagation_step(
+    operator: sp.csr_array, state: NDArray[Any], signal: NDArray[Any], neighbours: float
+) -> NDArray[Any]:
+    """Return neighbours · operator @ state + (1 - neighbours) · signal: one step, (n, c).
+
+    >>> propagation_step(sp.csr_array([[2.0]]), np.array([[3.0]]), np.array([[1.0]]), 0.5)
+    array([[3.5]])
+    """
+    _check_fit(operator.shape[1], state.shape[0], operator.shape, state.shape)
+    start = padded_to_widths(signal)
+    following = np.empty_like(start)
+    _mix(operator, padded_to_widths(state), start, neighbours, following)
+    return without_padding(following, signal)
+
+
+def _mix(
+    operator: sp.csr_array,
+    state: NDArray[Any],
+    start: NDArray[Any],
+    neighbours: float,
+    following: NDArray[Any],
+) -> None:
+    """Write one step from a state to what follows it; all are padded."""
+    number = start.dtype.type
+    shares = (number(neighbours), number(1 - neighbours))
+    for mix, first in kernels_for("mix", start):
+        parts = (operator.indptr, operator.indices, operator.data)
+        mix(*parts, state, start, *shares, first, following)
 
 
 def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
@@ -102,11 +105,11 @@ def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     array([[11.]])
     """
     _check_fit(left.shape[1], right.shape[0], left.shape, right.shape)
-    left, padded = np.ascontiguousarray(left), _padded(right)
+    left, padded = np.ascontiguousarray(left), padded_to_widths(right)
     product = np.empty((left.shape[0], padded.shape[1]), dtype=left.dtype)
-    for dense, first in _kernels("dense", padded):
+    for dense, first in kernels_for("dense", padded):
         dense(left, padded, first, product)
-    return _unpadded(product, right)
+    return without_padding(product, right)
 
 
 def transposed_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
@@ -116,11 +119,11 @@ def transposed_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     array([[11.]])
     """
     _check_fit(left.shape[0], right.shape[0], left.shape, right.shape)
-    left, padded = np.ascontiguousarray(left), _padded(right)
+    left, padded = np.ascontiguousarray(left), padded_to_widths(right)
     product = np.zeros((left.shape[1], padded.shape[1]), dtype=left.dtype)
-    for transposed, first in _kernels("transposed", padded):
+    for transposed, first in kernels_for("transposed", padded):
         transposed(left, padded, first, product)
-    return _unpadded(product, right)
+    return without_padding(product, right)
 
 
 def log_softmax(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -215,114 +218,7 @@ def _check_fit(inner: int, other: int, *shapes: tuple[int, ...]) -> None:
         )
 
 
-def _padded(matrix: NDArray[Any]) -> NDArray[Any]:
-    """Return the matrix with columns of zeros up to a sum of the kernels' widths."""
-    n_columns = matrix.shape[1]
-    n_padded = sum(_widths(n_columns))
-    if n_padded == n_columns:
-        return np.ascontiguousarray(matrix)
-    padded = np.zeros((matrix.shape[0], n_padded), dtype=matrix.dtype)
-    padded[:, :n_columns] = matrix
-    return padded
-
-
-def _unpadded(product: NDArray[Any], original: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(product[:, : original.shape[1]])
-
-
-def _widths(n_columns: int) -> list[int]:
-    """Return the kernels' widths that make up this many columns, or a few more.
-
-    >>> _widths(64), _widths(15), _widths(37)
-    ([32, 32], [16], [32, 8])
-    """
-    whole, rest = divmod(n_columns, _WIDTHS[-1])
-    last = [next(width for width in _WIDTHS if width >= rest)] if rest else []
-    return [_WIDTHS[-1]] * whole + last
-
-
-def _kernels(name: str, padded: NDArray[Any]) -> Iterator[tuple[Callable[..., Any], np.uint64]]:
-    """Yield the kernels that take all columns of a padded matrix, and where each begins."""
-    first = 0
-    for width in _widths(padded.shape[1]):
-        yield _kernel(name, width), np.uint64(first)  # unsigned: no index counts from the end
-        first += width
-
-
-# A line that begins with * stands for one such line for each column i of the width.
-_SOURCES = {
-    "gather": """
-def gather(indptr, indices, data, dense, first, product):
-    *c{i} = first + np.uint64({i})
-    for row in range(indptr.shape[0] - 1):
-        *t{i} = product.dtype.type(0)
-        for entry in range(indptr[row], indptr[row + 1]):
-            source, value = np.uint64(indices[entry]), data[entry]
-            *t{i} += value * dense[source, c{i}]
-        *product[row, c{i}] = t{i}
-""",
-    "mix": """
-def mix(indptr, indices, data, state, signal, neighbours, rest, first, product):
-    *c{i} = first + np.uint64({i})
-    for row in range(indptr.shape[0] - 1):
-        *t{i} = product.dtype.type(0)
-        for entry in range(indptr[row], indptr[row + 1]):
-            source, value = np.uint64(indices[entry]), data[entry]
-            *t{i} += value * state[source, c{i}]
-        *product[row, c{i}] = mix_two(neighbours, t{i}, rest, signal[row, c{i}])
-""",
-    "scatter": """
-def scatter(indptr, indices, data, dense, first, product):
-    *c{i} = first + np.uint64({i})
-    for row in range(indptr.shape[0] - 1):
-        *s{i} = dense[row, c{i}]
-        for entry in range(indptr[row], indptr[row + 1]):
-            target, value = np.uint64(indices[entry]), data[entry]
-            *product[target, c{i}] += value * s{i}
-""",
-    "dense": """
-def dense(left, right, first, product):
-    *c{i} = first + np.uint64({i})
-    for row in range(left.shape[0]):
-        *t{i} = product.dtype.type(0)
-        for source in range(left.shape[1]):
-            value = left[row, source]
-            *t{i} += value * right[source, c{i}]
-        *product[row, c{i}] = t{i}
-""",
-    "transposed": """
-def transposed(left, right, first, product):
-    *c{i} = first + np.uint64({i})
-    for row in range(left.shape[0]):
-        *s{i} = right[row, c{i}]
-        for target in range(left.shape[1]):
-            value = left[row, target]
-            *product[target, c{i}] += value * s{i}
-""",
-}
-_WIDTHS = (4, 8, 16, 32)
-
-
-@cache
-def _kernel(name: str, width: int) -> Callable[..., Any]:
-    """Compile one of the sources for a number of columns."""
-    lines = []
-    for line in _SOURCES[name].replace(f"def {name}", f"def {name}_{width}").splitlines():
-        repeated = line.lstrip().startswith("*")
-        one = line.replace("*", "", 1) if repeated else line
-        lines += [one.replace("{i}", str(i)) for i in range(width)] if repeated else [one]
-    namespace: dict[str, Any] = {"__name__": __name__, "np": np, "mix_two": _mix_two}
-    # Under this file's name, so that Numba keeps the compiled code as long as it is unchanged.
-    exec(compile("\n".join(lines), __file__, "exec"), namespace)
-    return _compiled(namespace[f"{name}_{width}"])
-
-
-@_compiled_exactly
-def _mix_two(weight: float, value: float, other_weight: float, other: float) -> float:
-    return weight * value + other_weight * other
-
-
-@_compiled
+@compiled
 def _log_softmax(scores: NDArray[Any], log_f: NDArray[Any], f: NDArray[Any]) -> None:
     for row in range(scores.shape[0]):
         own, top = scores[row], scores[row].max()
@@ -336,7 +232,7 @@ def _log_softmax(scores: NDArray[Any], log_f: NDArray[Any], f: NDArray[Any]) -> 
             f[row, i] /= total
 
 
-@_compiled
+@compiled
 def _drop_entries(
     indptr: NDArray[Any],
     indices: NDArray[Any],
@@ -359,14 +255,14 @@ def _drop_entries(
     return n_kept
 
 
-@_compiled
+@compiled
 def _rectify(hidden: NDArray[Any], bias: NDArray[Any], active: NDArray[Any]) -> None:
     for row in range(hidden.shape[0]):
         for i in range(hidden.shape[1]):
             active[row, i] = max(hidden[row, i] + bias[i], 0)
 
 
-@_compiled
+@compiled
 def _rectify_some(
     hidden: NDArray[Any],
     bias: NDArray[Any],
@@ -381,7 +277,7 @@ def _rectify_some(
             active[row, i] = value if draws[row, i] >= threshold else 0
 
 
-@_compiled
+@compiled
 def _pass_active(
     gradient: NDArray[Any], active: NDArray[Any], scale: float, passed: NDArray[Any]
 ) -> None:

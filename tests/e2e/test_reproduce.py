@@ -15,12 +15,19 @@ from types import SimpleNamespace
 import pytest
 
 from proptrain import cli
+from proptrain.experiments import runner
+from proptrain.experiments.protocol import Run
 from proptrain.experiments.specs import EXPERIMENTS
 from proptrain.experiments.store import open_store, read_runs
 from proptrain.experiments.tasks import list_tasks, task_of
+from proptrain.experiments.versions import code_digest
 from proptrain.experiments.worker import run_task
 
 CHOICE = ("--dataset", "cora", "--method", "LP", "--method", "PTA", "--runs", "2")
+FAST = ("--dataset", "cora", "--method", "LP", "--runs", "2")
+needs_posix = pytest.mark.skipif(
+    sys.platform == "win32", reason="needs groups of processes, and files that can be locked"
+)
 # A shell may start tests with Ctrl-C switched off, which is inherited.
 PROGRAM = """
 import signal
@@ -120,6 +127,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, run):
     assert path.read_bytes() == content
 
 
+@needs_posix
 def test_ctrl_c_ends_it_with_a_word_on_how_to_go_on(tmp_path):
     stopped = start("table5", *CHOICE, out=tmp_path)
     wait_for_lines(tmp_path, 1)
@@ -131,6 +139,7 @@ def test_ctrl_c_ends_it_with_a_word_on_how_to_go_on(tmp_path):
     assert read_runs(tmp_path / "runs.jsonl")
 
 
+@needs_posix
 def test_a_folder_in_use_is_refused(tmp_path, run):
     with open_store(tmp_path):
         told = run("table5", *CHOICE, "--out", tmp_path)
@@ -146,6 +155,10 @@ def test_a_folder_in_use_is_refused(tmp_path, run):
         (["table5", "--method", "GNC"], "The method must be one of .*PTA.*; got 'GNC'"),
         (["table5", "--runs", "0"], r"from 1 to 100 \(20 splits with 5 init.*; got 0"),
         (["table5", "--runs", "101"], r"from 1 to 100 .*; got 101"),
+        (["table2", "--method", "PTA"], "--method would change nothing: table2 .*Leave that out"),
+        (["table3", "--method", "PTA"], "--method would change nothing: table3"),
+        (["table3", "--dataset", "cora"], "--dataset would change nothing: table3"),
+        (["table2", "--runs", "5"], "--runs would change nothing: table2"),
     ],
 )
 def test_what_cannot_be_run_is_told_before_anything_is_written(tmp_path, run, words, message):
@@ -161,3 +174,101 @@ def test_a_table_without_runs_needs_none(tmp_path, run):
     assert told.code == 0
     assert "2,708" in told.out
     assert "0 runs" in told.err
+
+
+def test_choices_that_some_experiments_have_no_use_for_are_fine_with_all(tmp_path, run):
+    (tmp_path / "runs.jsonl").touch()
+    told = run("all", *FAST, "--as-is", "--out", tmp_path, "--json")
+    assert told.code == 0, told.err
+    assert json.loads(told.out)["experiments"] == list(EXPERIMENTS)
+
+
+def test_the_help_names_every_experiment(run):
+    told = " ".join(run("--help").out.replace("│", " ").split())
+    for name in EXPERIMENTS:
+        assert name in told or name.startswith("table")
+    assert "table2 … table8" in told
+
+
+# --- runs that fail ---------------------------------------------------------------------------
+
+
+def test_a_run_that_fails_leaves_the_others_and_is_tried_again(tmp_path, run, monkeypatch):
+    def one_fails(tasks, *, on_start, **_):
+        for place, task in enumerate(tasks):
+            on_start(task)
+            yield runner.Failure(task, "no luck") if place == 0 else run_task(task, None)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "run_tasks", one_fails)
+        told = run("table5", *FAST, "--out", tmp_path)
+        in_json = run("table5", *FAST, "--out", tmp_path / "json", "--json")
+    assert told.code == in_json.code == 1
+    assert "1 runs failed; the same command tries them again:" in told.err
+    assert re.search(r"- LP on cora \(split \d+, initialisation 0\): no luck", told.err)
+    content = json.loads(in_json.out)
+    assert (content["runs"], content["new"]) == (1, 1)
+    assert [one["reason"] for one in content["failed"]] == ["no luck"]
+    assert "1 runs are done, 1 are missing" in (tmp_path / "README.md").read_text()
+
+    again = run("table5", *FAST, "--out", tmp_path, "--json")
+    assert again.code == 0
+    content = json.loads(again.out)
+    assert (content["runs"], content["new"], content["failed"]) == (2, 1, [])
+
+
+# --- what the folder had before ---------------------------------------------------------------
+
+
+def made_up(task, code=""):
+    seeds = (task.split_seed, task.init_seed)
+    varied = {"noise_kind": task.noise_kind, "noise": task.noise, "steps": task.steps}
+    kept = {"experiment": task.experiment, "timed": task.timed, "code": code}
+    return Run(task.dataset, task.method, *seeds, 0.5, 0.5, 9, 5, 1.0, **varied, **kept)
+
+
+def keep(out, *experiments, code=""):
+    with open_store(out) as store:
+        for task in list_tasks(experiments):
+            store.add(made_up(task, code))
+
+
+def test_runs_of_other_code_are_told_and_kept(tmp_path, run):
+    chosen = EXPERIMENTS["table5"].narrowed(datasets=["cora"], methods=["LP"], n_runs=2)
+    ours, earlier = tmp_path / "ours", tmp_path / "earlier"
+    keep(ours, chosen, code=code_digest())
+    keep(earlier, chosen.narrowed(n_runs=1))
+    told = run("table5", *FAST, "--out", ours)
+    assert "another state of the code" not in told.err
+    told = run("table5", *FAST, "--out", earlier)
+    assert (
+        "1 runs were made by another state of the code or other packages; they are kept. Name "
+        "another folder to start afresh."
+    ) in told.err
+    codes = [one.code for one in read_runs(earlier / "runs.jsonl")]
+    assert codes == ["", code_digest()]
+    assert "another state of the code" in run("table5", *FAST, "--out", earlier).err
+    page = (earlier / "README.md").read_text()
+    assert f"code of the runs unknown (1 run), {code_digest()} (1 run)" in page
+
+
+def test_a_narrower_command_keeps_what_the_pages_had(tmp_path, run):
+    keep(tmp_path, EXPERIMENTS["table7"], EXPERIMENTS["structure-noise"].narrowed(n_runs=1))
+    told = run("table5", *FAST, "--out", tmp_path, "--json")
+    assert told.code == 0, told.err
+    content = json.loads(told.out)
+    assert content["experiments"] == ["table5"]
+    assert content["runs"] == 2
+    page = (tmp_path / "README.md").read_text()
+    titles = re.findall(r"^## (.*)$", page, flags=re.MULTILINE)
+    shown = [
+        name
+        for name, one in EXPERIMENTS.items()
+        if any(title.endswith(one.title) for title in titles)
+    ]
+    # All runs of table6 are among those of table7; others have some, and nobody asked for them.
+    assert shown == ["table5", "table6", "table7", "structure-noise"]
+    assert (tmp_path / "figures" / "structure-noise.svg").exists()
+    for name in ("table6", "table7", "structure-noise"):
+        assert f"\nproptrain reproduce {name}\n" in page
+    assert "proptrain reproduce table5 --dataset cora --method LP --runs 2\n" in page

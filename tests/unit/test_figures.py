@@ -87,8 +87,43 @@ def test_boxes_are_labelled_with_method_and_runs() -> None:
     kept = [run for run in runs if run.method != "PTD"][:-1]
     words = texts(make_figure(experiment, kept))
     assert set(experiment.methods) <= set(words)
-    assert {"4 runs", "3 runs", "0 runs"} <= set(words)
+    assert {"n = 4", "n = 3", "n = 0"} <= set(words)
     assert "no runs yet" not in words
+
+
+def turned_words(figure: str) -> list[str]:
+    root = ET.fromstring(figure)
+    turned = [
+        e for e in root.iter() if _is(e, "text") and "rotate(-90" in (e.get("transform") or "")
+    ]
+    return [element.text or "" for element in turned]
+
+
+@pytest.mark.parametrize(
+    ("methods", "stand"),
+    [
+        (("APPNP", "PTS", "PTD", "PTA"), False),
+        (("APPNP-noa-nof", "PTA"), False),
+        (("APPNP-noa-nof", "PTS", "PTA"), True),
+        (("MLP", "GCN", "SGCN", "DAGNN", "PTS", "PTA"), True),
+    ],
+)
+def test_names_without_room_stand_upright(methods: tuple[str, ...], stand: bool) -> None:
+    figure = drawn(replace(few("initialisation", "cora_ml"), methods=methods))
+    upright = [word for word in turned_words(figure) if "n = 4" in word]
+    assert upright == [f"{method}, n = 4" for method in methods] * stand
+
+
+def test_the_legend_has_room_for_every_method() -> None:
+    methods = ("MLP", "GCN", "SGCN", "DAGNN", "APPNP", "APPNP-noa-nof", "PTS", "PTA")
+    root = ET.fromstring(drawn(replace(few("label-noise", "cora_ml"), methods=methods)))
+    words = {e.text: e for e in root.iter() if _is(e, "text")}
+    x, y = (
+        {name: float(words[name].get(axis, "nan")) for name in (*methods, "cora_ml")}
+        for axis in ("x", "y")
+    )
+    assert all(x[name] + svg.text_width([name]) <= svg.WIDTH for name in methods)
+    assert all(y[name] < y["cora_ml"] - svg.FONT_SIZE for name in methods)
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -325,9 +325,11 @@ def test_works_where_compiled_code_cannot_be_kept(tmp_path):
 
 def test_the_second_process_finds_the_code_that_the_first_compiled(tmp_path):
     code = (
-        "import numpy as np; from proptrain.kernels import _kernel, transposed_product;"
+        "import numpy as np;"
+        "from proptrain.column_kernels import _kernel;"
+        "from proptrain.kernels import transposed_product;"
         "transposed_product(np.ones((3, 1)), np.ones((3, 1)));"
-        "print(sum(_kernel('transposed', 4).stats.cache_hits.values()))"
+        "print(sum(_kernel('transposed', 4).__wrapped__.stats.cache_hits.values()))"
     )
     assert [run_with_cache(tmp_path, code) for _ in range(2)] == ["0", "1"]
 
@@ -541,3 +543,9 @@ def test_rectify_at_exactly_zero_is_inactive(dtype):
 def test_what_stays_is_scaled_by_one_over_its_share(rate):
     assert dropout_scale(rate) == pytest.approx(1 / (1 - rate), rel=1e-3)
     assert dropout_scale(0.5) == 2
+
+
+def test_the_code_of_others_is_compiled_as_it_would_have_been():
+    before = numba.config.SLP_VECTORIZE
+    sparse_product(sp.csr_array(np.eye(3)), np.ones((3, 6)))
+    assert before == numba.config.SLP_VECTORIZE

@@ -1,7 +1,6 @@
 """Structure noise and label noise: as much of it as asked for, and nothing else changed."""
 
 import os
-import time
 
 import numpy as np
 import pytest
@@ -184,9 +183,7 @@ def test_exact_counts_on_the_papers_data_sets(name):
     own = noise_rate(dataset.graph, dataset.labels)
     assert 0.19 < own < 0.27
     for rate in (0.0, 0.1, own, 0.7):
-        start = time.perf_counter()
         moved = with_structure_noise(dataset.graph, dataset.labels, rate, 7)
-        assert time.perf_counter() - start < 2  # a tenth of a second on an idle machine
         assert_moved_as_asked(dataset.graph, moved, dataset.labels, rate)
 
 

@@ -21,7 +21,11 @@ from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, split_nodes
 from proptrain.errors import InvalidInputError, LabelError
 from proptrain.experiments.methods import METHODS, Method, find_methods
 from proptrain.experiments.protocol import Protocol, Run, protocol_for, run_all, run_once
-from proptrain.experiments.statistics import bootstrap_mean, paired_p_value
+from proptrain.experiments.statistics import (
+    bootstrap_clusters,
+    bootstrap_mean,
+    paired_p_value,
+)
 from proptrain.experiments.summary import summarise
 
 SMALL = Protocol(n_known=30, per_class=4, n_stop=10, alpha=0.25)
@@ -159,6 +163,9 @@ def test_unreached_nodes_are_no_news_but_other_warnings_are():
 def test_seeds_of_tests_and_of_tuning():
     assert Protocol().seeds(2) == [(2144199730, 0), (794209841, 0)]
     assert Protocol(for_tuning=True).seeds(1) == [(VALIDATION_SEEDS[0], 0)]
+    for for_tuning in (False, True):
+        run, _ = run_once(make_dataset(), SPY, replace(SMALL, for_tuning=for_tuning), 11, 0)
+        assert run.validation is for_tuning
     assert Protocol().seeds(41) == [(s, i) for i in range(2) for s in TEST_SEEDS] + [
         (TEST_SEEDS[0], 2)
     ]
@@ -271,6 +278,18 @@ def test_one_value_has_no_interval():
     assert both_alike.low == both_alike.high == pytest.approx(0.7)
 
 
+def test_clusters_are_resampled_whole():
+    means = [0.81, 0.84, 0.79, 0.9, 0.83]
+    spread = [[mean - 0.1, mean, mean + 0.1] for mean in means]
+    told, expected = bootstrap_clusters(spread), bootstrap_mean(means)
+    assert (told.mean, told.low, told.high) == pytest.approx(
+        (expected.mean, expected.low, expected.high)
+    )
+    repeated = bootstrap_clusters([[mean] * 5 for mean in means])
+    assert repeated.half_width == pytest.approx(expected.half_width)
+    assert bootstrap_mean(means * 5).half_width < 0.6 * expected.half_width
+
+
 def test_the_p_value_is_that_of_a_paired_t_test():
     random = np.random.RandomState(0)
     first, second = random.rand(12), random.rand(12)
@@ -330,6 +349,16 @@ def test_methods_have_the_papers_settings():
         "PTA": {**own},
         "PTA(F)": {**own, "fast": True},
         "PTS": {**own, "weighting": "static"},
+        "PTS lr 0.01": {**own, "weighting": "static", "learning_rate": 0.01},
+        "APPNP-noa-nof": {**own, "weighting": "static", "equal_hops": 2},
+        "noa-nof 3 hops": {**own, "weighting": "static", "equal_hops": 3},
+        "noa-nof 4 hops": {**own, "weighting": "static", "equal_hops": 4},
+        "noa-nof 2 hops lr 0.01": {
+            **own,
+            "weighting": "static",
+            "equal_hops": 2,
+            "learning_rate": 0.01,
+        },
         "PTD": {**own, "weighting": "dynamic", "loss_weight": 10.0},
         "APPNP": {**own, "architecture": "APPNP"},
         "APPNP#": {**own, "architecture": "APPNP", "edge_dropout": 0.5},
@@ -343,7 +372,9 @@ def test_methods_have_the_papers_settings():
         assert made[name].get_params() == {**type(made[name])().get_params(), **settings}
     appnp = GNNClassifier()
     assert (appnp.learning_rate, appnp.dropout, appnp.weight_decay) == (0.01, 0.5, 0.005)
+    assert made.keys() == {*different, "LP", "C&S"}
     assert [m.name for m in METHODS.values() if not m.uses_graph] == ["MLP"]
+    assert [m.name for m in METHODS.values() if not m.trains] == ["LP"]
 
 
 def test_methods_are_found_in_any_case_and_in_the_order_asked():
@@ -352,3 +383,13 @@ def test_methods_are_found_in_any_case_and_in_the_order_asked():
     message = r"The method must be one of LP, MLP, .* PTD, PTA, PTA\(F\); got 'GAT'"
     with pytest.raises(InvalidInputError, match=message):
         find_methods(["PTA", "GAT"])
+
+
+def test_variants_can_be_named_but_are_not_listed():
+    (variant,) = find_methods(["pts LR 0.01"])
+    assert variant.variant
+    with pytest.raises(InvalidInputError) as told:
+        find_methods(["GAT"])
+    listed = [m.name for m in METHODS.values() if not m.variant]
+    assert f"one of {', '.join(listed)}; got" in str(told.value)
+    assert not any(m.name in str(told.value) for m in METHODS.values() if m.variant)

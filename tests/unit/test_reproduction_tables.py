@@ -14,11 +14,13 @@ import pytest
 from proptrain.data.catalog import load_dataset
 from proptrain.errors import UnwritableOutputError
 from proptrain.experiments import paper
+from proptrain.experiments.claims import Outcome
 from proptrain.experiments.grid import Table, markdown
+from proptrain.experiments.methods import METHODS
 from proptrain.experiments.paper import Published
 from proptrain.experiments.specs import EXPERIMENTS, Experiment
 from proptrain.experiments.statistics import Estimate
-from proptrain.experiments.tables import make_table, verdict
+from proptrain.experiments.tables import characteristics, make_table, verdict
 from proptrain.experiments.tasks import Task
 from proptrain.report.reproduction import write_reproduction
 from synthetic_runs import jitter, runs_for, wobble
@@ -63,22 +65,68 @@ def test_known_means_give_known_verdicts(offset: float, expected: str) -> None:
 
 
 def test_what_is_missing_is_said_and_not_judged() -> None:
-    experiment = narrowed("table5", n_runs=3, methods=("PTA", "PTD", "GCN"))
+    experiment = narrowed("table5", n_runs=5, methods=("PTA", "PTD", "GCN", "MLP"))
     runs = [
         run
         for run in runs_for(experiment, lambda task: 80.0 + jitter(task))
         if run.method != "GCN" and not (run.method == "PTA" and run.split_seed != 2144199730)
     ]
-    table = make_table(experiment, runs)
-    no_runs, one_run, no_paper = (row_of(table, "cora_ml", m) for m in ("GCN", "PTA", "PTD"))
+    lost = next(run for run in runs if run.method == "MLP")
+    table = make_table(experiment, [run for run in runs if run is not lost])
+    no_runs, one, four, no_paper = (
+        row_of(table, "cora_ml", method) for method in ("GCN", "PTA", "MLP", "PTD")
+    )
     assert (no_runs["ours, %"], no_runs["verdict"], no_runs["runs"]) == (
         "no runs yet",
         "–",
-        "0 of 3",
+        "0 of 5",
     )
-    assert (one_run["verdict"], one_run["runs"]) == ("–", "1 of 3")
-    assert "±" not in one_run["ours, %"]
+    assert (one["verdict"], one["runs"]) == ("too few runs", "1 of 5")
+    assert "±" not in one["ours, %"]
+    assert (four["verdict"], four["runs"]) == ("too few runs", "4 of 5")
     assert (no_paper["paper, %"], no_paper["difference"], no_paper["verdict"]) == ("–",) * 3
+    assert row_of(make_table(experiment, runs), "cora_ml", "MLP")["verdict"] == "above"
+
+
+def test_cells_outside_are_named_below_the_table() -> None:
+    experiment = replace(EXPERIMENTS["table4"], datasets=("citeseer", "cora_ml"), n_runs=20)
+    off = {("citeseer", "PTS"): 3.0, ("cora_ml", "MLP"): -3.0}
+    runs = runs_for(experiment, lambda t: published(t) + off.get((t.dataset, t.method), 0))
+    (note,) = [note for note in make_table(experiment, runs).notes if "deviations" in note]
+    assert note.startswith("Outside: PTS on citeseer (above) and MLP on cora_ml (below).")
+    assert "docs/deviations.md" in note
+    inside = make_table(experiment, runs_for(experiment, published))
+    assert not any("deviations" in note for note in inside.notes)
+
+
+def test_validation_runs_do_not_stand_beside_the_papers() -> None:
+    experiment = narrowed("readings")
+    assert experiment.validation
+    table = make_table(experiment, runs_for(experiment, lambda task: 80 + jitter(task)))
+    row = row_of(table, "cora_ml", "PTS")  # which the paper has, on its test nodes
+    assert (row["paper, %"], row["difference"], row["verdict"]) == ("–",) * 3
+    assert "80" in row["ours, %"] or "79" in row["ours, %"]
+    assert "validation seeds and nodes" in " ".join(table.notes)
+    assert "inside" not in " ".join(table.notes)
+    pair = replace(experiment, methods=("PTA", "APPNP"))
+    test_row = make_table(pair, runs_for(pair, lambda task: 80 + wobble(task))).rows[-1]
+    assert test_row[:3] == ("cora_ml", "PTA vs APPNP", "–")
+
+
+def test_systems_without_a_paper_number_have_ours_alone() -> None:
+    experiment = narrowed("systems")
+    table = make_table(experiment, runs_for(experiment, lambda task: 80 + jitter(task)))
+    assert {row[1] for row in table.rows} >= {"LP", "C&S", "PTD"}
+    assert {cell for row in table.rows for cell in (row[2], *row[4:6])} == {"–"}
+    assert "no numbers for these methods" in " ".join(table.notes)
+    assert "C&amp;S" in table.to_markdown()
+
+
+def test_runs_are_counted_against_those_that_differ() -> None:
+    experiment = narrowed("systems", n_runs=100)
+    table = make_table(experiment, runs_for(experiment, lambda task: 80 + jitter(task)))
+    assert row_of(table, "cora_ml", "LP")["runs"] == "20 of 20"  # it has no initialisation
+    assert row_of(table, "cora_ml", "PTD")["runs"] == "100 of 100"
 
 
 @pytest.mark.parametrize(
@@ -93,12 +141,21 @@ def test_last_row_of_a_data_set_is_the_paired_test(name: str, lead: float, expec
     assert row[-2:] == (expected, "20 pairs")
 
 
-def test_only_runs_of_both_are_paired() -> None:
+@pytest.mark.parametrize(
+    ("n_pairs", "expected"),
+    [
+        (0, ("no pairs yet", "–", "–", "0 pairs")),
+        (1, ("–", "–", "too few runs", "1 pair")),
+        (4, ("too few runs", "4 pairs")),
+        (5, ("PTA better", "5 pairs")),
+    ],
+)
+def test_only_runs_of_both_are_paired(n_pairs: int, expected: tuple[str, ...]) -> None:
     experiment = narrowed("table8", n_runs=6)
-    runs = runs_for(experiment, lambda task: 80 + wobble(task))
-    lost = [run for run in runs if run.method == "PTA"][:2]
-    table = make_table(experiment, [run for run in runs if run not in lost])
-    assert table.rows[-1][-1] == "4 pairs"
+    runs = runs_for(experiment, lambda task: 80 + 9 * (task.method == "PTA") + wobble(task))
+    lost = [run for run in runs if run.method == "PTA"][n_pairs:]
+    row = make_table(experiment, [run for run in runs if run not in lost]).rows[-1]
+    assert row[-len(expected) :] == expected
 
 
 # --- the other tables ---------------------------------------------------------------------------
@@ -124,6 +181,26 @@ def test_characteristics_stand_beside_the_papers() -> None:
     assert {row[-1] for row in table.rows} <= {"", "–", "same"}
 
 
+@pytest.mark.parametrize(
+    ("like", "settings", "expected"),
+    [
+        ("PTS", {"weighting": "dynamic"}, (True, True, True, True)),
+        ("PTS", {"equal_hops": 3}, (True, False, False, True)),
+        ("PTA", {"weighting": "static"}, (True, True, False, True)),
+        ("APPNP", {"ensemble": False}, (True, True, True, False)),
+        ("APPNP-noe", {"ensemble": True}, (True, True, True, True)),
+        ("MLP", {}, (False, False, False, False)),
+    ],
+)
+def test_characteristics_are_those_of_the_classifier(
+    like: str, settings: dict[str, Any], expected: tuple[bool, ...]
+) -> None:
+    def make(**given: Any) -> Any:
+        return METHODS[like].make(**given).set_params(**settings)
+
+    assert characteristics(replace(METHODS[like], make=make)) == expected
+
+
 def test_times_are_medians_and_only_ratios_compare() -> None:
     seconds = {"APPNP": 6.0, "PTA": 2.0, "PTA(F)": 0.5}
     per_epoch = narrowed("table6")
@@ -136,6 +213,29 @@ def test_times_are_medians_and_only_ratios_compare() -> None:
     assert row_of(table, "cora_ml", "PTA(F)")["ours"] == "0.50 s"
     assert row_of(table, "cora_ml", "PTA / PTA(F)")["ours"] == "4.0 ×"
     assert "verdict" not in table.header
+
+
+def test_time_per_epoch_is_the_median_of_the_runs_own() -> None:
+    experiment = narrowed("table6", n_runs=3)
+    lengths = iter([(1.0, 100), (9.0, 300), (4.0, 1000)] * 2)  # 10, 30 and 4 ms an epoch
+    runs = [
+        replace(run, seconds=seconds, epochs=epochs)
+        for run in sorted(runs_for(experiment, published), key=lambda run: run.method)
+        for seconds, epochs in [next(lengths)]
+    ]
+    assert row_of(make_table(experiment, runs), "cora_ml", "PTA")["ours"] == "10.00 ms"
+
+
+def test_notes_say_how_far_times_can_be_compared() -> None:
+    per_epoch, total = (" ".join(make_table(narrowed(n), []).notes) for n in ("table6", "table7"))
+    for notes in (per_epoch, total):
+        assert "one at a time" in notes
+        assert "other programs" in notes
+        assert "median" in notes
+    assert "evaluation of the stopping nodes" in per_epoch
+    assert "evaluation" not in total
+    for dataset, seconds in paper.TOTAL_SECONDS["PTA"].items():  # what the note builds upon
+        assert 1000 * seconds / paper.MS_PER_EPOCH["PTA"][dataset] > 2000
 
 
 def test_what_is_too_fast_to_time_has_no_ratio() -> None:
@@ -154,6 +254,9 @@ def test_figures_have_their_numbers_as_a_table() -> None:
     experiment = narrowed("label-noise")
     runs = runs_for(experiment, lambda task: 80 - 100 * (task.noise or 0) / 5)
     assert row_of(make_table(experiment, runs), "cora_ml", "PTS")["50 %"] == "70.0 ± 0.0"
+    assert "Runs behind each number: 10 of 10." in make_table(experiment, runs).notes
+    fewer = make_table(experiment, runs[:-3])
+    assert "Runs behind each number: 9 to 10 of 10." in fewer.notes
     boxes = narrowed("initialisation", n_runs=40)
     runs = runs_for(boxes, lambda task: 80 + task.init_seed)
     row = row_of(make_table(boxes, runs), "cora_ml", "PTD")
@@ -263,7 +366,10 @@ def test_markdown_page_links_its_figures_and_closes_its_fence(folder: Path) -> N
 def test_html_page_is_sound_and_loads_nothing(folder: Path) -> None:
     html = (folder / "report.html").read_text(encoding="utf-8")
     page = Page(html)
-    assert page.tags.isdisjoint({"script", "iframe", "object", "img", "link", "a"})
+    assert page.tags.isdisjoint({"script", "iframe", "object", "img", "link"})
+    assert [value for name, value in page.attributes if name == "href" and value[:1] != "#"] == [
+        "runs.jsonl"
+    ]
     assert not any(name == "src" or name.startswith("on") for name, _ in page.attributes)
     assert "://" not in html.replace('xmlns="http://www.w3.org/2000/svg"', "")
     ids = [value for name, value in page.attributes if name == "id"]
@@ -278,6 +384,37 @@ def test_both_pages_say_the_same_numbers(folder: Path) -> None:
     numbers = re.findall(r"\d+\.\d\d ± \d+\.\d\d", text)
     assert numbers
     assert set(numbers) <= set(re.findall(r"\d+\.\d\d ± \d+\.\d\d", html))
+
+
+def test_pages_say_where_the_raw_results_and_the_readings_are(tmp_path: Path) -> None:
+    folder = tmp_path / "docs/results/paper"
+    for has_page in (False, True):
+        if has_page:
+            (tmp_path / "docs/deviations.md").write_text("# Choices")
+        write_reproduction([narrowed("table2")], [], folder, versions={}, command="x")
+        text, html = (
+            (folder / name).read_text(encoding="utf-8") for name in ("README.md", "report.html")
+        )
+        made, made_html = text.split("## How this was made")[1], html.split('id="made"')[1]
+        assert "[runs.jsonl](runs.jsonl). How we read what the paper leaves open" in made
+        assert '<a href="runs.jsonl">runs.jsonl</a>. How we read' in made_html
+        assert ("[docs/deviations.md](../../deviations.md)" in made) is has_page
+        assert ('<a href="../../deviations.md">docs/deviations.md</a>' in made_html) is has_page
+        assert "is in docs/deviations.md." in re.sub(r"\[|\]\([^)]*\)", "", made)
+
+
+def test_pages_say_what_the_outcomes_of_claims_mean(folder: Path) -> None:
+    for name in ("README.md", "report.html"):
+        text = (folder / name).read_text(encoding="utf-8")
+        assert "The outcomes of 10 claims: " in text
+        assert all(f"× {outcome}" in text for outcome in Outcome)
+        assert "resampling splits" in text
+
+
+def test_notes_stand_below_their_table(folder: Path) -> None:
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    section = html.split('id="table4"')[1].split("</section>")[0]
+    assert section.index("</table>") < section.index("Mean accuracy")
 
 
 def test_figures_are_files_of_their_own(folder: Path) -> None:

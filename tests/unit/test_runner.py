@@ -5,20 +5,37 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import platform
+import shutil
+import time
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from proptrain.data.splits import TEST_SEEDS
-from proptrain.errors import ProptrainError
-from proptrain.experiments.protocol import Run
+import proptrain
+from proptrain.data.catalog import CATALOG
+from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, seeds_for
+from proptrain.experiments import protocol as protocol_module
+from proptrain.experiments import versions as versions_module
+from proptrain.experiments import worker as worker_module
+from proptrain.experiments.methods import METHODS
+from proptrain.experiments.protocol import Protocol, Run, run_once
 from proptrain.experiments.remaining import remaining_seconds
-from proptrain.experiments.runner import _started_workers, run_tasks
+from proptrain.experiments.runner import Failure, _started_workers, run_tasks
 from proptrain.experiments.specs import EXPERIMENTS
-from proptrain.experiments.tasks import MAX_RUNS, Task, list_tasks, runs_of, task_of
-from proptrain.experiments.versions import count_cores, versions
-from proptrain.experiments.worker import ONE_THREAD, run_task
+from proptrain.experiments.tasks import MAX_RUNS, Task, canonical, list_tasks, runs_of, task_of
+from proptrain.experiments.versions import (
+    SOURCES,
+    _digest_of,
+    code_digest,
+    count_codes,
+    count_cores,
+    versions,
+)
+from proptrain.experiments.worker import ONE_THREAD, _load, _warm_up, run_task
 
 LP = [Task("cora", "LP", seed, 0) for seed in TEST_SEEDS[:3]]
 
@@ -39,6 +56,7 @@ def made_run(task, seconds=1.0):
         noise_kind=task.noise_kind,
         steps=task.steps,
         timed=task.timed,
+        validation=task.validation,
     )
 
 
@@ -58,6 +76,7 @@ def test_a_task_is_the_identity_of_a_run_whatever_it_was_made_for():
         {"noise": 0.0, "noise_kind": "label"},
         {"labels_per_class": 5},
         {"timed": True},
+        {"validation": True},
     ):
         assert task != replace(task, **other)
     assert pickle.loads(pickle.dumps(task)) == task
@@ -74,9 +93,11 @@ def test_tasks_come_back_from_their_runs(name):
 def test_every_cell_of_an_experiment_has_its_runs():
     tasks = list_tasks([EXPERIMENTS["label-noise"]])
     assert len(tasks) == len(set(tasks)) == 4 * 3 * 6 * 10
-    assert {task.noise for task in tasks} == {0.0, 0.1, 0.2, 0.3, 0.4, 0.5}
-    assert {task.noise_kind for task in tasks} == {"label"}
-    assert {task.steps for task in list_tasks([EXPERIMENTS["structure-noise"]])} == {2}
+    kinds = {(task.noise_kind, task.noise) for task in tasks}
+    assert kinds == {(None, None), *(("label", rate) for rate in (0.1, 0.2, 0.3, 0.4, 0.5))}
+    structure = list_tasks([EXPERIMENTS["structure-noise"]])
+    assert {task.steps for task in structure if task.method != "MLP"} == {2}
+    assert len(structure) == 4 * (3 * 8 + 1) * 10  # nothing changes for the MLP
     assert list_tasks([EXPERIMENTS["table2"], EXPERIMENTS["table3"]]) == []
 
 
@@ -91,13 +112,105 @@ def test_tables_share_their_runs_and_timed_ones_among_themselves():
     assert n_tasks("table7", "table8") == n_tasks("table7") + n_tasks("table8")
 
 
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda one: one.name)
+def test_what_an_experiment_names_is_there(experiment):
+    assert set(experiment.methods) <= METHODS.keys()
+    assert set(experiment.datasets) <= CATALOG.keys()
+    assert experiment.n_runs <= MAX_RUNS
+
+
+def test_what_makes_no_difference_makes_no_other_task():
+    plain = {name: Task("cora", name, 7, 0) for name in ("PTA", "MLP", "LP")}
+    structure = {"noise_kind": "structure", "noise": 0.5, "steps": 2}
+    for method, changes in (
+        ("PTA", {"noise_kind": "label", "noise": 0.0}),
+        ("MLP", {"noise_kind": "label", "noise": 0.0}),
+        ("MLP", structure),
+        ("MLP", {"noise_kind": "structure", "noise": 0.0}),
+        ("LP", {"init_seed": 3}),
+    ):
+        assert canonical(replace(plain[method], **changes)) == plain[method]
+    for method, changes in (
+        ("PTA", {"noise_kind": "structure", "noise": 0.0}),  # takes the graph's own noise away
+        ("PTA", {"steps": 2}),
+        ("PTA", {"init_seed": 3}),
+        ("MLP", {"noise_kind": "label", "noise": 0.1}),
+        ("MLP", {"init_seed": 3}),
+        ("LP", structure),
+    ):
+        task = replace(plain[method], **changes)
+        assert canonical(task) == task
+    unknown = Task("cora", "nonsense", 7, 3, **structure)
+    assert canonical(unknown) == unknown
+
+
+def test_nothing_without_a_difference_is_computed_twice():
+    def n_tasks(*names):
+        return len(list_tasks(EXPERIMENTS[name].narrowed(n_runs=10) for name in names))
+
+    assert (
+        n_tasks("label-noise", "table5") == n_tasks("label-noise") + n_tasks("table5") - 4 * 2 * 10
+    )
+    assert n_tasks("structure-noise", "table5") == n_tasks("structure-noise") + 4 * 6 * 10
+    assert len(list_tasks([EXPERIMENTS["table5"].narrowed(methods=["LP"])])) == 4 * 20
+
+
+def test_a_run_that_noise_cannot_change_stands_for_every_rate():
+    noise = EXPERIMENTS["structure-noise"].narrowed(
+        datasets=["cora"], methods=["MLP", "PTS"], n_runs=2
+    )
+    table = EXPERIMENTS["table4"].narrowed(datasets=["cora"], methods=["MLP"], n_runs=2)
+    made = [made_run(task) for task in list_tasks([table, noise])]
+    shown = runs_of(noise, made)
+    cells = [(run.method, run.noise_kind, run.noise, run.split_seed) for run in shown]
+    assert cells == [
+        (method, "structure", rate, seed)
+        for seed in TEST_SEEDS[:2]
+        for rate in noise.rates
+        for method in ("MLP", "PTS")
+    ]
+    assert {task_of(run) for run in shown} == set(list_tasks([noise]))
+    assert runs_of(noise, shown) == shown
+    assert [(run.noise_kind, run.noise) for run in runs_of(table, shown)] == [(None, None)] * 2
+
+
+def test_no_label_noise_is_the_plain_run():
+    noise = EXPERIMENTS["label-noise"].narrowed(datasets=["cora"], methods=["PTA"], n_runs=1)
+    table = EXPERIMENTS["table5"].narrowed(datasets=["cora"], methods=["PTA"], n_runs=1)
+    made = made_run(list_tasks([table])[0])
+    assert runs_of(noise, [made]) == [replace(made, noise_kind="label", noise=0.0)]
+    earlier = replace(made, noise_kind="label", noise=0.0)  # a line written before this rule
+    assert runs_of(table, [earlier]) == [made]
+
+
+def test_what_is_not_trained_counts_once_for_a_split():
+    table = EXPERIMENTS["table5"].narrowed(datasets=["cora"], methods=["LP", "PTA"])
+    made = [made_run(task) for task in list_tasks([table])]
+    shown = runs_of(table, made)
+    assert shown == made
+    seeds = [(run.split_seed, run.init_seed) for run in shown if run.method == "LP"]
+    assert seeds == [(seed, 0) for seed in TEST_SEEDS]
+    assert sum(run.method == "PTA" for run in shown) == 100
+
+
+def test_what_settles_a_choice_has_seeds_of_its_own():
+    readings = EXPERIMENTS["readings"]
+    tasks = list_tasks([readings, EXPERIMENTS["table4"]])
+    own = [task for task in tasks if task.validation]
+    assert len(own) == 4 * 6 * 5
+    assert {task.split_seed for task in own} == set(VALIDATION_SEEDS[:5])
+    others = {(task.split_seed, task.init_seed) for task in tasks if not task.validation}
+    assert others == set(seeds_for(100))
+    assert {task_of(run) for run in runs_of(readings, map(made_run, tasks))} == set(own)
+
+
 def test_results_grow_evenly():
     chosen = [
-        EXPERIMENTS[name].narrowed(datasets=["pubmed", "cora"], methods=["PTA", "LP"], n_runs=n)
+        EXPERIMENTS[name].narrowed(datasets=["pubmed", "cora"], methods=["PTA", "PTS"], n_runs=n)
         for name, n in (("table5", 22), ("table8", 1))
     ]
     tasks = list_tasks(chosen)
-    cells = [(dataset, method) for dataset in ("cora", "pubmed") for method in ("PTA", "LP")]
+    cells = [(dataset, method) for dataset in ("cora", "pubmed") for method in ("PTA", "PTS")]
     assert [(task.dataset, task.method) for task in tasks] == cells * 22
     seeds = [(seed, 0) for seed in TEST_SEEDS] + [(TEST_SEEDS[0], 1), (TEST_SEEDS[1], 1)]
     assert [(task.split_seed, task.init_seed) for task in tasks[::4]] == seeds
@@ -138,22 +251,66 @@ def test_nothing_to_do_starts_nothing():
     assert list(run_tasks([], n_workers=2)) == []
 
 
-def test_a_run_that_fails_is_named():
-    message = r"nonsense on cora \(split 7, .*failed: KeyError"
-    with pytest.raises(ProptrainError, match=message) as told:
-        list(run_tasks([Task("cora", "nonsense", 7, 0)], n_workers=1))
-    assert "run_task" in str(told.value.__cause__)  # where it happened
+def test_a_run_that_fails_is_told_and_the_others_go_on():
+    wrong = Task("cora", "nonsense", 7, 0)
+    failure, run = run_tasks([wrong, LP[0]], n_workers=1)
+    assert isinstance(failure, Failure)
+    assert failure.task == wrong
+    assert failure.reason.startswith("KeyError: 'nonsense' (worker.py, line ")
+    assert task_of(run) == LP[0]
     assert not multiprocessing.active_children()
 
 
-def test_a_process_that_dies_is_told_with_its_run():
+def test_a_process_that_dies_has_another_in_its_place():
     slow = Task("cora", "PTA", 7, 0)
-    runs = run_tasks([LP[0], slow], n_workers=1)
-    assert task_of(next(runs)) == LP[0]
+    results = run_tasks([LP[0], slow, LP[1]], n_workers=1)
+    assert task_of(next(results)) == LP[0]
     (worker,) = multiprocessing.active_children()
     worker.kill()
-    with pytest.raises(ProptrainError, match=r"PTA on cora \(split 7, .* died \(exit code -9"):
-        next(runs)
+    failure = next(results)
+    assert isinstance(failure, Failure)
+    assert failure.task == slow
+    assert "its process died with exit code -9" in failure.reason
+    assert task_of(next(results)) == LP[1]
+    assert next(results, None) is None
+    assert not multiprocessing.active_children()
+
+
+def test_a_run_for_tuning_leaves_the_test_nodes_alone():
+    task = Task("cora", "LP", VALIDATION_SEEDS[0], 0, validation=True)
+    run = run_task(task, None)
+    entry = CATALOG["cora"]
+    tuning = Protocol(n_known=entry.n_known, alpha=entry.alpha, for_tuning=True)
+    expected, _ = run_once(_load("cora", None), METHODS["LP"], tuning, task.split_seed, 0)
+    assert run.validation
+    assert run.accuracy == expected.accuracy
+    assert run.accuracy != run_task(replace(task, validation=False), None).accuracy
+    assert task_of(Run.from_json(run.to_json())) == task
+
+
+def test_a_timed_run_is_warmed_up_by_two_epochs_of_the_same(monkeypatch):
+    trained = []
+
+    def record(dataset, method, protocol, split_seed, init_seed, **_):
+        classifier = method.make(alpha=protocol.alpha, steps=10, seed=init_seed)
+        trained.append((dataset.name, method.name, classifier.get_params().get("max_epochs")))
+        return made_run(Task(dataset.name, method.name, split_seed, init_seed)), classifier
+
+    monkeypatch.setattr(protocol_module, "run_once", record)
+    monkeypatch.setattr(worker_module, "_load", lambda name, _: SimpleNamespace(name=name))
+    _warm_up.cache_clear()
+    for dataset, method in [("cora", "PTA")] * 2 + [("citeseer", "PTA"), ("cora", "LP")]:
+        run_task(Task(dataset, method, 7, 0, timed=True), None)
+    _warm_up.cache_clear()  # nothing was warmed up in truth
+    assert trained == [
+        ("cora", "PTA", 2),
+        ("cora", "PTA", 2000),
+        ("cora", "PTA", 2000),
+        ("citeseer", "PTA", 2),
+        ("citeseer", "PTA", 2000),
+        ("cora", "LP", None),
+        ("cora", "LP", None),
+    ]
 
 
 def test_workers_are_gone_when_nobody_wants_more():
@@ -169,7 +326,12 @@ def test_a_worker_has_one_thread_and_nobody_else_is_touched(monkeypatch):
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     before = dict(os.environ)
     with _started_workers(1, None) as (worker,):
-        content = Path(f"/proc/{worker.process.pid}/environ").read_text()
+        process = Path("/proc", str(worker.process.pid))
+        deadline = time.monotonic() + 60
+        while b"spawn_main" not in (process / "cmdline").read_bytes():
+            assert time.monotonic() < deadline, "the worker never started"
+            time.sleep(0.01)  # it is still a copy of this process
+        content = (process / "environ").read_text()
     assert dict(os.environ) == before
     assert ONE_THREAD.items() <= dict(v.split("=", 1) for v in content.split("\0") if v).items()
 
@@ -194,4 +356,54 @@ def test_versions_name_packages_and_machine_but_no_place():
     assert all(told.values())
     assert told["cores"] == str(count_cores())
     assert count_cores() >= 1
-    assert os.uname().nodename not in told.values()
+    assert platform.node() not in told.values()
+
+
+def test_a_run_is_tied_to_the_code_that_made_it():
+    run = run_task(LP[0], None)
+    assert len(run.code) == 12
+    assert set(run.code) <= set("0123456789abcdef")
+    assert Run.from_json(run.to_json()).code == run.code == code_digest()
+    assert task_of(run) == task_of(replace(run, code="")) == LP[0]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_code_is_told_apart_by_what_decides_a_result(tmp_path, source):
+    package = tmp_path / "proptrain"
+    shutil.copytree(Path(proptrain.__file__).parent, package, ignore=only_python)
+    before = _digest_of(package)
+    assert before == code_digest()
+    with (package / "cli" / "console.py").open("a") as file:
+        file.write("# only shown\n")
+    assert _digest_of(package) == before
+    path = package / source
+    with (path / "__init__.py" if path.is_dir() else path).open("a") as file:
+        file.write("# decides\n")
+    assert _digest_of(package) != before
+
+
+def only_python(folder, names):
+    return [name for name in names if (Path(folder) / name).is_file() and not name.endswith(".py")]
+
+
+def test_every_part_of_the_package_decides_or_does_not():
+    only_shows_or_keeps = {"__init__.py", "cli", "errors.py", "experiments", "files.py", "insight"}
+    only_shows_or_keeps |= {"model_arrays.py", "persistence.py", "report"}
+    parts = {path.name for path in Path(proptrain.__file__).parent.iterdir()}
+    parts -= {"__pycache__", "py.typed"}
+    decides = {source for source in SOURCES if "/" not in source}
+    assert parts == only_shows_or_keeps | decides
+    assert not only_shows_or_keeps & decides
+
+
+@pytest.mark.parametrize("package", ["numpy", "scipy", "numba", "torch", "scikit-learn"])
+def test_the_code_is_told_apart_by_the_packages_it_computes_with(monkeypatch, package):
+    other = {package: "0.0.0"}
+    monkeypatch.setattr(versions_module, "version", lambda name: other.get(name, version(name)))
+    assert code_digest.__wrapped__() != code_digest()
+
+
+def test_codes_are_counted_the_commonest_first():
+    old, new = made_run(LP[0]), replace(made_run(LP[0]), code="a1b2c3d4e5f6")
+    assert count_codes([old, *[new] * 1200]) == "a1b2c3d4e5f6 (1,200 runs), unknown (1 run)"
+    assert count_codes([]) == ""

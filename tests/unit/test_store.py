@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -14,7 +16,18 @@ from proptrain.experiments.tasks import task_of
 
 PLAIN = Run("cora", "LP", 7, 0, 0.75, 0.5, 0, -1, 0.01, experiment="table4")
 VARIED = replace(
-    PLAIN, noise=0.0, noise_kind="structure", labels_per_class=5, steps=2, timed=True, seconds=1.0
+    PLAIN,
+    noise=0.0,
+    noise_kind="structure",
+    labels_per_class=5,
+    steps=2,
+    timed=True,
+    validation=True,
+    code="a1b2c3d4e5f6",
+    seconds=1.0,
+)
+needs_locks = pytest.mark.skipif(
+    sys.platform == "win32", reason="nothing locks the file of results on Windows"
 )
 
 
@@ -51,7 +64,8 @@ def test_a_line_has_the_fields_that_vary_and_no_others(tmp_path):
         "experiment": "table4",
     }
     own = {"noise": 0.0, "noise_kind": "structure", "labels_per_class": 5, "steps": 2}
-    assert varied == {**plain, **own, "timed": True, "seconds": 1.0}
+    own |= {"timed": True, "validation": True, "code": "a1b2c3d4e5f6", "seconds": 1.0}
+    assert varied == {**plain, **own}
 
 
 @pytest.mark.parametrize("kept", [1, 30, -1])
@@ -102,6 +116,7 @@ def test_a_run_that_stands_there_twice_counts_once(tmp_path):
         assert list(store.runs.values()) == [PLAIN]
 
 
+@needs_locks
 def test_a_folder_is_written_by_one_at_a_time(tmp_path):
     with open_store(tmp_path) as store:
         with (
@@ -112,6 +127,19 @@ def test_a_folder_is_written_by_one_at_a_time(tmp_path):
         store.add(PLAIN)  # the first is none the worse for it
     with open_store(tmp_path) as store:
         assert list(store.runs.values()) == [PLAIN]
+
+
+@needs_locks
+def test_a_disk_that_cannot_lock_is_told_with_a_way_out(tmp_path, monkeypatch):
+    import fcntl
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    message = "No locks available.*name a folder on a disk of this machine"
+    with pytest.raises(UnwritableOutputError, match=message), open_store(tmp_path):
+        pass
 
 
 def test_a_place_that_cannot_be_written_or_read(tmp_path):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -49,7 +49,9 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """Print a table to standard output; the first column is left-aligned, numbers right."""
     table = Table(title=Text(title), title_justify="left")
     for position, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if position == 0 else "right")
+        justify: JustifyMethod = "left" if position == 0 else "right"
+        # On a narrow terminal cells go on in a next line: half a name would name nothing.
+        table.add_column(Text(column), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     results.print(table)

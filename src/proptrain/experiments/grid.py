@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -86,6 +87,24 @@ def signed(number: float, digits: int = 2) -> str:
     if not float(told):
         return told
     return ("+" if number > 0 else "−") + told
+
+
+def counted(number: int, thing: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "pair"), counted(1200, "run")
+    ('1 pair', '1,200 runs')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names as one would in a sentence.
+
+    >>> listed(["PTA", "PTS", "APPNP"]), listed(["PTA"])
+    ('PTA, PTS and APPNP', 'PTA')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def scientific(number: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
@@ -19,19 +19,6 @@ class Make(Protocol):
         """Return the classifier, not yet fitted."""
 
 
-class Traits(NamedTuple):
-    """What a method does, in the words of the paper's Table 3."""
-
-    pseudo_labels: bool
-    """Whether nodes without a label teach the network."""
-    graph_weighting: bool
-    """Whether a label counts the less, the farther it comes from."""
-    model_weighting: bool
-    """Whether a label counts the more, the surer the network is of it."""
-    ensemble: bool
-    """Whether a node is told with the help of its neighbours."""
-
-
 @dataclass(frozen=True)
 class Method:
     """A named way to make a classifier."""
@@ -39,9 +26,11 @@ class Method:
     name: str
     description: str
     make: Make
-    traits: Traits | None = None
-    """None for a system that the paper's view does not take apart like this."""
     uses_graph: bool = True
+    trains: bool = True
+    """Whether it has weights to begin with, so that its initialisation matters."""
+    variant: bool = False
+    """Whether it is here to be compared with another once; it can be named, but is not listed."""
 
 
 def _made_of(kind: Callable[..., Any], **settings: Any) -> Make:
@@ -68,31 +57,28 @@ def _own_steps(architecture: str) -> Make:
     return make
 
 
-_NOTHING, _STATIC = Traits(False, False, False, False), Traits(True, True, False, True)
-_ALL = Traits(True, True, True, True)
-
 METHODS = {
     method.name: method
     for method in (
-        Method("LP", "label propagation alone, no features", _made_of(LabelPropagationClassifier)),
-        Method("MLP", "the network alone, no graph", _own_steps("MLP"), _NOTHING, uses_graph=False),
+        Method(
+            "LP",
+            "label propagation alone, no features",
+            _made_of(LabelPropagationClassifier),
+            trains=False,
+        ),
+        Method("MLP", "the network alone, no graph", _own_steps("MLP"), uses_graph=False),
         Method("GCN", "a step over the graph in each layer", _own_steps("GCN")),
         Method("SGCN", "one layer, then two steps over the graph", _own_steps("SGCN")),
         Method("DAGNN", "learned mixture of ten steps", _own_steps("DAGNN")),
-        Method("APPNP", "as the authors of PTA ran it", _appnp(), _ALL),
-        Method("APPNP#", "as in its own paper: edges dropped too", _appnp(edge_dropout=0.5), _ALL),
-        Method("PPNP", "APPNP to convergence", _own_steps("PPNP"), _ALL),
-        Method(
-            "APPNP-noe",
-            "APPNP told by the network alone",
-            _appnp(ensemble=False),
-            Traits(True, True, True, False),
-        ),
+        Method("APPNP", "as the authors of PTA ran it", _appnp()),
+        Method("APPNP#", "as in its own paper: edges dropped too", _appnp(edge_dropout=0.5)),
+        Method("PPNP", "APPNP to convergence", _own_steps("PPNP")),
+        Method("APPNP-noe", "APPNP told by the network alone", _appnp(ensemble=False)),
         Method(
             "APPNP-noa-nof",
             "every pseudo-label counts alike",
-            _pta(weighting="static", learning_rate=0.01, equal_hops=2),
-            Traits(True, False, False, True),
+            # The rate of PTS, so that nothing but the weights differs between the two.
+            _pta(weighting="static", equal_hops=2),
         ),
         Method("C&S", "correct and smooth an MLP", _made_of(CorrectAndSmoothClassifier)),
         Method(
@@ -100,16 +86,35 @@ METHODS = {
             "propagate, then train with static weights",
             # The paper's settings; the published command's rate of 0.01 misses its numbers.
             _pta(weighting="static"),
-            _STATIC,
         ),
         Method(
             "PTD",
             "propagate, then train with dynamic weights",
             _pta(weighting="dynamic", loss_weight=10.0),
-            _ALL,
         ),
-        Method("PTA", "propagate, then train adaptively", _pta(), _ALL),
-        Method("PTA(F)", "PTA with fast early stopping", _pta(fast=True), _ALL),
+        Method("PTA", "propagate, then train adaptively", _pta()),
+        Method("PTA(F)", "PTA with fast early stopping", _pta(fast=True)),
+        Method(
+            "PTS lr 0.01",
+            "PTS at the published command's rate",
+            _pta(weighting="static", learning_rate=0.01),
+            variant=True,
+        ),
+        *(
+            Method(
+                f"noa-nof {hops} hops",
+                f"APPNP-noa-nof with labels from up to {hops} hops away",
+                _pta(weighting="static", equal_hops=hops),
+                variant=True,
+            )
+            for hops in (3, 4)
+        ),
+        Method(
+            "noa-nof 2 hops lr 0.01",
+            "APPNP-noa-nof at the rate of APPNP",
+            _pta(weighting="static", equal_hops=2, learning_rate=0.01),
+            variant=True,
+        ),
     )
 }
 
@@ -119,8 +124,7 @@ def find_methods(names: list[str]) -> list[Method]:
     by_name = {name.lower(): method for name, method in METHODS.items()}
     for name in names:
         if name.lower() not in by_name:
-            raise InvalidInputError(
-                f"The method must be one of {', '.join(METHODS)}; got {name!r}."
-            )
+            listed = ", ".join(method.name for method in METHODS.values() if not method.variant)
+            raise InvalidInputError(f"The method must be one of {listed}; got {name!r}.")
     # Twice the same runs would pass for more runs, and narrow the interval.
     return list(dict.fromkeys(by_name[name.lower()] for name in names))

@@ -45,6 +45,10 @@ class Run:
     """Steps of propagation."""
     timed: bool = False
     """Whether it had the machine for itself, so that its time can be compared."""
+    validation: bool = False
+    """Whether it used the seeds and nodes for tuning, and left the test nodes alone."""
+    code: str = ""
+    """The state of the code and packages that made it, see `versions.code_digest`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a dictionary, without those that have their default."""
@@ -174,6 +178,7 @@ def run_once(
         noise=noise,
         noise_kind=noise_kind,
         steps=steps,
+        validation=protocol.for_tuning,
     )
     return run, classifier
 

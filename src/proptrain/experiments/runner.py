@@ -13,7 +13,6 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from proptrain.errors import ProptrainError
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.tasks import Task
 from proptrain.experiments.worker import ONE_THREAD, serve
@@ -29,17 +28,25 @@ class _Worker:
     pipe: Connection
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A run that was not to be had, and why."""
+
+    task: Task
+    reason: str
+
+
 def run_tasks(
     tasks: Iterable[Task],
     *,
     n_workers: int,
     data_dir: str | Path | None = None,
     on_start: OnStart = lambda _: None,
-) -> Generator[Run, None, None]:
+) -> Generator[Run | Failure, None, None]:
     """Yield each run as it is done, in the order in which they get done.
 
     Timed runs come last and one at a time. ``on_start`` is called with a task when it is handed
-    out. A run that fails, or a process that dies, ends it all with an error that names the task.
+    out. A run that fails, or takes its process with it, is yielded as a failure; the others go on.
     """
     tasks = list(tasks)
     shared, timed = ([task for task in tasks if task.timed is kind] for kind in (False, True))
@@ -49,16 +56,15 @@ def run_tasks(
 
 def _run_together(
     tasks: list[Task], n_workers: int, data_dir: str | Path | None, on_start: OnStart
-) -> Iterator[Run]:
+) -> Iterator[Run | Failure]:
     waiting = deque(tasks)
     busy: dict[_Worker, Task] = {}
 
     def hand_out(worker: _Worker) -> None:
-        if waiting:
-            task = busy[worker] = waiting.popleft()
-            on_start(task)
-            with suppress(ConnectionError):  # it is dead, which receiving will tell
-                worker.pipe.send(task)
+        task = busy[worker] = waiting.popleft()
+        on_start(task)
+        with suppress(ConnectionError):  # it is dead, which receiving will tell
+            worker.pipe.send(task)
 
     with _started_workers(min(n_workers, len(tasks)), data_dir) as workers:
         for worker in workers:
@@ -66,28 +72,26 @@ def _run_together(
         while busy:
             ready = connection.wait([worker.pipe for worker in busy])
             for worker in [worker for worker in busy if worker.pipe in ready]:
-                run = _receive(worker, busy.pop(worker))
-                hand_out(worker)  # before the result goes on, so that it need not wait for that
-                yield run
+                result = _receive(worker, busy.pop(worker))
+                if waiting:  # and before the result goes on, so that none waits for that
+                    alive = worker.process.is_alive()
+                    hand_out(worker if alive else _replace(workers, worker, data_dir))
+                yield result
 
 
-def _receive(worker: _Worker, task: Task) -> Run:
-    """Return the run that a worker sends, or raise what kept it from doing so."""
+def _receive(worker: _Worker, task: Task) -> Run | Failure:
+    """Return the run that a worker sends, or what kept it from doing so."""
     try:
         told = worker.pipe.recv()
-    except (EOFError, ConnectionError) as error:
+    except (EOFError, ConnectionError):
         worker.process.join()
-        raise ProptrainError(
-            f"The process that ran {task} died (exit code {worker.process.exitcode}; -9 is often "
-            "the lack of memory). Finished runs are kept: give the same command again, perhaps "
-            "with fewer workers."
-        ) from error
+        return Failure(
+            task,
+            f"its process died with exit code {worker.process.exitcode} (-9 is often the lack of "
+            "memory: fewer workers need less)",
+        )
     if isinstance(told, str):
-        reason = told.strip().splitlines()[-1]
-        raise ProptrainError(
-            f"{task} failed: {reason} Finished runs are kept: give the same command again once "
-            "the reason is gone."
-        ) from RuntimeError(told)
+        return Failure(task, told)
     assert isinstance(told, Run)
     return told
 
@@ -97,8 +101,8 @@ def _started_workers(number: int, data_dir: str | Path | None) -> Iterator[list[
     """Start that many workers; they are gone when the block is left, however it is left."""
     workers: list[_Worker] = []
     try:
-        with _environment(ONE_THREAD):
-            workers.extend(_start_worker(data_dir) for _ in range(number))
+        for _ in range(number):
+            workers.append(_start_worker(data_dir))
         yield workers
     finally:
         for worker in workers:
@@ -108,13 +112,21 @@ def _started_workers(number: int, data_dir: str | Path | None) -> Iterator[list[
             worker.pipe.close()
 
 
+def _replace(workers: list[_Worker], dead: _Worker, data_dir: str | Path | None) -> _Worker:
+    """Start a worker in the place of one that died."""
+    dead.pipe.close()
+    new = workers[workers.index(dead)] = _start_worker(data_dir)
+    return new
+
+
 def _start_worker(data_dir: str | Path | None) -> _Worker:
     # Not forked: torch and Numba may have threads already, and those do not survive a fork.
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     folder = None if data_dir is None else str(data_dir)
     process = context.Process(target=serve, args=(theirs, folder), daemon=True)
-    process.start()
+    with _environment(ONE_THREAD):
+        process.start()
     theirs.close()  # or we would never see the end of a worker that dies
     return _Worker(process, ours)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import median
 
 import numpy as np
 
 from proptrain.experiments.protocol import Run
+
+BySplit = dict[int, list[float]]
+"""Numbers by the split that they were measured on, because those of one split go together."""
 
 
 def select(
@@ -25,30 +30,63 @@ def percentages(runs: Iterable[Run]) -> list[float]:
     return [100 * run.accuracy for run in runs]
 
 
+def median_of(measure: Callable[[Run], float], runs: Sequence[Run]) -> float:
+    """Return the median of what is measured of the runs; NaN without runs."""
+    return median(map(measure, runs)) if runs else math.nan
+
+
+def seconds_per_epoch(run: Run) -> float:
+    """Return the time of a whole run for each of its epochs."""
+    return run.seconds / max(run.epochs, 1)
+
+
+def speed_up(slow: float, fast: float) -> float:
+    """Return how many times as long the slow one takes; NaN if the fast one is too fast to time."""
+    return slow / fast if fast else math.nan
+
+
+# --- two methods side by side -------------------------------------------------------------------
+
+
 def paired(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[float], list[float]]:
     """Return the percentages of both where they share split, initialisation and rate of noise."""
-    ours, theirs = ({_seeds(run): 100 * run.accuracy for run in runs} for runs in (first, second))
-    common = sorted(ours.keys() & theirs.keys())
-    return [ours[seeds] for seeds in common], [theirs[seeds] for seeds in common]
+    pairs = list(_pairs(first, second))
+    return percentages(ours for ours, _ in pairs), percentages(theirs for _, theirs in pairs)
 
 
-def margins(first: Sequence[Run], second: Sequence[Run]) -> list[float]:
+def margins(first: Sequence[Run], second: Sequence[Run]) -> BySplit:
     """Return by how many points the first method is ahead, for each pair of runs."""
-    return [ours - theirs for ours, theirs in zip(*paired(first, second), strict=True)]
+    return _by_split(
+        (ours.split_seed, 100 * (ours.accuracy - theirs.accuracy))
+        for ours, theirs in _pairs(first, second)
+    )
 
 
-def slopes(first: Sequence[Run], second: Sequence[Run]) -> list[float]:
+def log_speed_ups(slow: Sequence[Run], fast: Sequence[Run]) -> BySplit:
+    """Return the logarithm of how many times as long the slow one takes, for each pair of runs.
+
+    Pairs with a run too fast to time are left out.
+    """
+    return _by_split(
+        (longer.split_seed, math.log(longer.seconds / shorter.seconds))
+        for longer, shorter in _pairs(slow, fast)
+        if longer.seconds > 0 and shorter.seconds > 0
+    )
+
+
+def slopes(first: Sequence[Run], second: Sequence[Run]) -> BySplit:
     """Return how many points the first method gains on the second per 10 points of noise.
 
     One least-squares slope over the rates for each split and initialisation that has two rates.
     """
-    theirs = {_seeds(run): run for run in second}
     curves: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for run in first:
-        if (other := theirs.get(_seeds(run))) and run.noise is not None:
-            margin = 100 * (run.accuracy - other.accuracy)
-            curves.setdefault((run.split_seed, run.init_seed), []).append((run.noise, margin))
-    return [0.1 * _slope(points) for points in curves.values() if len(points) > 1]
+    for ours, theirs in _pairs(first, second):
+        if ours.noise is not None:
+            margin = 100 * (ours.accuracy - theirs.accuracy)
+            curves.setdefault((ours.split_seed, ours.init_seed), []).append((ours.noise, margin))
+    return _by_split(
+        (split, 0.1 * _slope(points)) for (split, _), points in curves.items() if len(points) > 1
+    )
 
 
 def spreads(runs: Iterable[Run]) -> dict[int, float]:
@@ -56,9 +94,7 @@ def spreads(runs: Iterable[Run]) -> dict[int, float]:
 
     A split with one initialisation has none.
     """
-    by_split: dict[int, list[float]] = {}
-    for run in runs:
-        by_split.setdefault(run.split_seed, []).append(100 * run.accuracy)
+    by_split = _by_split((run.split_seed, 100 * run.accuracy) for run in runs)
     return {
         split: float(np.std(values, ddof=1))
         for split, values in by_split.items()
@@ -66,8 +102,20 @@ def spreads(runs: Iterable[Run]) -> dict[int, float]:
     }
 
 
+def _pairs(first: Iterable[Run], second: Iterable[Run]) -> Iterator[tuple[Run, Run]]:
+    ours, theirs = ({_seeds(run): run for run in runs} for runs in (first, second))
+    return ((ours[seeds], theirs[seeds]) for seeds in sorted(ours.keys() & theirs.keys()))
+
+
 def _seeds(run: Run) -> tuple[int, int, float]:
     return run.split_seed, run.init_seed, -1.0 if run.noise is None else run.noise
+
+
+def _by_split(values: Iterable[tuple[int, float]]) -> BySplit:
+    grouped: BySplit = {}
+    for split, value in values:
+        grouped.setdefault(split, []).append(value)
+    return grouped
 
 
 def _slope(points: list[tuple[float, float]]) -> float:

@@ -1,4 +1,4 @@
-"""One frozen specification for each table and figure of the paper."""
+"""One frozen specification for each table and figure of the paper, and for two tables of ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Experiment:
-    """What one table or figure of the paper compares."""
+    """What one table or figure compares."""
 
     name: str
     title: str
@@ -33,6 +33,8 @@ class Experiment:
     """Steps of propagation."""
     alone: bool = False
     """Whether runs must not share the machine with each other, because they are timed."""
+    validation: bool = False
+    """Whether it settles a choice, and so must not look at the test seeds and nodes."""
     datasets: tuple[str, ...] = DATASETS
 
     @property
@@ -125,6 +127,28 @@ EXPERIMENTS = {
             10,
             noise="structure",
             rates=_NARROW_RATES,
+        ),
+        Experiment(
+            "systems",
+            "Systems that the paper's tables leave out",
+            "accuracy",
+            ("LP", "C&S", "PTD"),
+            20,
+        ),
+        Experiment(
+            "readings",
+            "How what the paper leaves open was settled: validation seeds and nodes only",
+            "accuracy",
+            (
+                "PTS",
+                "PTS lr 0.01",
+                "APPNP-noa-nof",
+                "noa-nof 3 hops",
+                "noa-nof 4 hops",
+                "noa-nof 2 hops lr 0.01",
+            ),
+            5,
+            validation=True,
         ),
     )
 }

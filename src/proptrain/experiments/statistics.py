@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from scipy import stats
 
 from proptrain.errors import InvalidInputError
+
+SIGNIFICANT = 0.05
+FEWEST = 5
+"""From fewer runs, pairs of runs or splits than these nothing is concluded."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,18 @@ def bootstrap_mean(values: Sequence[float], *, n_resamples: int = 1000, seed: in
     drawn = np.random.default_rng(seed).choice(sample, size=(n_resamples, len(sample)))
     low, high = np.percentile(drawn.mean(axis=1), [2.5, 97.5])
     return Estimate(float(sample.mean()), float(low), float(high))
+
+
+def bootstrap_clusters(clusters: Iterable[Sequence[float]]) -> Estimate:
+    """Return the mean of the clusters' means, with the interval from resampling whole clusters.
+
+    Values of one cluster, such as runs on one split, have something in common. Resampled one by
+    one they would pass for independent, and the interval would come out too narrow.
+
+    >>> bootstrap_clusters([[0.4, 0.4, 0.7], [0.5]]).mean
+    0.5
+    """
+    return bootstrap_mean([fmean(cluster) for cluster in clusters])
 
 
 def paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:

@@ -80,6 +80,11 @@ def _lock(file: BinaryIO, path: Path) -> None:
         raise UnwritableOutputError(
             f"{path} is being written by another process. Wait for it, or name another folder."
         ) from error
+    except OSError as error:
+        raise UnwritableOutputError(
+            f"{path} cannot be kept from other processes: {error.strerror or error}. Some network "
+            "disks cannot do that: name a folder on a disk of this machine."
+        ) from error
 
 
 def _whole_lines(content: bytes) -> bytes:

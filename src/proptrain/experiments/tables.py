@@ -5,29 +5,57 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from statistics import median
 from types import MappingProxyType
 
 import numpy as np
 
 from proptrain.data.dataset import Dataset
 from proptrain.experiments import paper
-from proptrain.experiments.grid import MISSING, Table, plus_minus, scientific, signed
-from proptrain.experiments.methods import METHODS
+from proptrain.experiments.grid import (
+    MISSING,
+    Table,
+    counted,
+    listed,
+    plus_minus,
+    scientific,
+    signed,
+)
+from proptrain.experiments.methods import METHODS, Method
 from proptrain.experiments.paper import Published
 from proptrain.experiments.protocol import Run
-from proptrain.experiments.samples import paired, percentages, select, spreads
+from proptrain.experiments.samples import (
+    median_of,
+    paired,
+    percentages,
+    seconds_per_epoch,
+    select,
+    speed_up,
+    spreads,
+)
 from proptrain.experiments.specs import Experiment, Kind
-from proptrain.experiments.statistics import Estimate, bootstrap_mean, paired_p_value
-from proptrain.experiments.tasks import runs_of
+from proptrain.experiments.statistics import (
+    FEWEST,
+    SIGNIFICANT,
+    Estimate,
+    bootstrap_mean,
+    paired_p_value,
+)
+from proptrain.experiments.tasks import list_tasks, runs_of
+from proptrain.models.gnn import GNNClassifier
 
 Datasets = Mapping[str, Dataset]
 """Loaded data sets by name; those that are not there are left out of what is measured."""
 
 NO_RUNS = "no runs yet"
-SIGNIFICANT = 0.05
+TOO_FEW = "too few runs"
+DEVIATIONS = "docs/deviations.md"
+OUTSIDE = ("above", "below")
+"""The verdicts on a mean that is not the paper's."""
 
-_TRAITS = ("pseudo_labels", "graph_weighting", "model_weighting", "ensemble")
+_TEST = "PTA vs APPNP"
+_TEST_NOTE = (
+    "p: paired t-test over the splits and initialisations that both have run, as if independent."
+)
 
 
 def make_table(
@@ -48,7 +76,7 @@ def title_of(experiment: Experiment) -> str:
     return f"Table {number}. {experiment.title}" if number.isdigit() else experiment.title
 
 
-def verdict(published: Published | None, ours: Estimate) -> str:
+def verdict(published: Published, ours: Estimate) -> str:
     """Say on which side of the paper's mean ours lies, if it lies outside of both intervals.
 
     >>> verdict(Published(75.98, 0.24), Estimate(75.6, 75.4, 75.8))  # 0.38 away, 0.44 allowed
@@ -56,12 +84,11 @@ def verdict(published: Published | None, ours: Estimate) -> str:
     >>> verdict(Published(75.98, 0.24), Estimate(75.0, 74.8, 75.2))
     'below'
     """
-    if published is None or math.isnan(ours.half_width):
-        return MISSING
     difference = ours.mean - published.mean
     if abs(difference) <= published.half_width + ours.half_width:
         return "inside"
-    return "above" if difference > 0 else "below"
+    above, below = OUTSIDE
+    return above if difference > 0 else below
 
 
 # --- statistics and characteristics -------------------------------------------------------------
@@ -94,7 +121,7 @@ def _characteristics_table(experiment: Experiment, _: list[Run], __: Datasets) -
     rows: list[tuple[str, ...]] = []
     for name in experiment.methods:
         published = paper.CHARACTERISTICS.get(name)
-        ours = _traits(name)
+        ours = characteristics(METHODS[name])
         rows += _side_by_side(name, _ticks(published), _ticks(ours), _sameness(published, ours))
     header = (
         "method",
@@ -105,14 +132,27 @@ def _characteristics_table(experiment: Experiment, _: list[Run], __: Datasets) -
         "ensemble",
         "verdict",
     )
-    return Table(title_of(experiment), header, tuple(rows), ("✓ yes, × no.",), n_labels=2)
+    notes = ("✓ yes, × no. Ours are read off the settings that the method's classifier has.",)
+    return Table(title_of(experiment), header, tuple(rows), notes, n_labels=2)
 
 
-def _traits(name: str) -> tuple[bool, ...] | None:
-    traits = getattr(METHODS.get(name), "traits", None)
-    if traits is None:
-        return None
-    return tuple(getattr(traits, trait) for trait in _TRAITS)
+def characteristics(method: Method) -> tuple[bool, bool, bool, bool]:
+    """Return what the method's classifier is made to do, in the order of Table 3's columns.
+
+    Through the graph, a label teaches every node that it reaches, so it is their pseudo-label.
+    Training through the graph weighs it by the network's confidence as well (Lemma 1).
+
+    >>> characteristics(METHODS["PTS"])
+    (True, True, False, True)
+    """
+    classifier = method.make(alpha=0.1, steps=10, seed=0)
+    settings = classifier.get_params()
+    if not method.uses_graph:
+        return False, False, False, False
+    weighs_by_graph = settings.get("equal_hops") is None
+    through_graph = isinstance(classifier, GNNClassifier)
+    weighs_by_model = through_graph or settings.get("weighting", "static") != "static"
+    return True, weighs_by_graph, weighs_by_model, bool(settings.get("ensemble", True))
 
 
 def _ticks(traits: tuple[bool, ...] | None) -> tuple[str, ...]:
@@ -140,42 +180,81 @@ def _accuracy_table(experiment: Experiment, runs: list[Run], _: Datasets) -> Tab
     for dataset in experiment.datasets:
         for method in experiment.methods:
             own = select(runs, dataset, method)
-            rows.append((dataset, method, *_accuracy_cells(dataset, method, own, experiment)))
+            rows.append((dataset, method, *_accuracy_cells(experiment, dataset, method, own)))
         if tested:
-            rows.append((dataset, "PTA vs APPNP", *_test_cells(dataset, runs)))
+            rows.append((dataset, _TEST, *_test_cells(experiment, dataset, runs)))
     header = ("data set", "method", "paper, %", "ours, %", "difference", "verdict", "runs")
     notes = (
-        "Mean accuracy on the test nodes ± half the width of its 95 % bootstrap interval; the "
-        "paper's are over 100 runs.",
-        "“inside”: our mean lies within the paper's half-width plus ours of the paper's mean.",
-        *("p: paired t-test over the splits and initialisations that both have run.",) * tested,
+        "Mean accuracy in per cent ± half the width of its 95 % bootstrap interval over the runs.",
+        *_comparison_notes(experiment, rows),
+        *(_TEST_NOTE,) * tested,
     )
     return Table(title_of(experiment), header, tuple(rows), notes, n_labels=2)
 
 
+def _comparison_notes(experiment: Experiment, rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Say what our numbers may be compared with, and where they differ."""
+    if experiment.validation:
+        return (
+            "Ours are on the validation seeds and nodes, which are for settling choices; the "
+            "paper's are on test nodes, so they are not set beside them.",
+        )
+    if not any(_published(experiment, *row[:2]) for row in rows):
+        return ("The paper has no numbers for these methods.",)
+    return (
+        "The paper's are over 100 runs.",
+        "“inside”: our mean lies within the paper's half-width plus ours of the paper's mean. "
+        f"Fewer than {FEWEST} runs are not judged.",
+        *_outside_note(rows),
+    )
+
+
+def _outside_note(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    outside = [f"{row[1]} on {row[0]} ({row[-2]})" for row in rows if row[-2] in OUTSIDE]
+    if not outside:
+        return ()
+    return (f"Outside: {listed(outside)}. What we know of the reasons is in {DEVIATIONS}.",)
+
+
+def _published(experiment: Experiment, dataset: str, method: str) -> Published | None:
+    """Return the paper's number, if it is of the same nodes as ours."""
+    return None if experiment.validation else paper.ACCURACY.get(method, {}).get(dataset)
+
+
 def _accuracy_cells(
-    dataset: str, method: str, runs: tuple[Run, ...], experiment: Experiment
+    experiment: Experiment, dataset: str, method: str, runs: tuple[Run, ...]
 ) -> tuple[str, ...]:
-    published = paper.ACCURACY.get(method, {}).get(dataset)
+    published = _published(experiment, dataset, method)
     told = plus_minus(published.mean, published.half_width) if published else MISSING
-    counted = f"{len(runs)} of {experiment.n_runs}"
+    done = _done(experiment, dataset, method, len(runs))
     if not runs:
-        return told, NO_RUNS, MISSING, MISSING, counted
+        return told, NO_RUNS, MISSING, MISSING, done
     ours = bootstrap_mean(percentages(runs))
-    difference = signed(ours.mean - published.mean) if published else MISSING
     mean = plus_minus(ours.mean, ours.half_width)
-    return told, mean, difference, verdict(published, ours), counted
+    if not published:
+        return told, mean, MISSING, MISSING, done
+    judged = verdict(published, ours) if len(runs) >= FEWEST else TOO_FEW
+    return told, mean, signed(ours.mean - published.mean), judged, done
 
 
-def _test_cells(dataset: str, runs: list[Run]) -> tuple[str, ...]:
-    published = paper.P_VALUES.get(dataset)
-    told = f"p = {scientific(published)}" if published is not None else MISSING
+def _done(experiment: Experiment, dataset: str, method: str, n_done: int) -> str:
+    """Say how many runs there are of those wanted; some methods differ by their splits alone."""
+    wanted = list_tasks([experiment.narrowed(datasets=[dataset], methods=[method])])
+    return f"{n_done} of {len(wanted)}"
+
+
+def _test_cells(experiment: Experiment, dataset: str, runs: list[Run]) -> tuple[str, ...]:
+    published = None if experiment.validation else paper.P_VALUES.get(dataset)
+    told = MISSING if published is None else f"p = {scientific(published)}"
     pta, appnp = paired(select(runs, dataset, "PTA"), select(runs, dataset, "APPNP"))
-    if len(pta) < 2:
-        return told, NO_RUNS, MISSING, MISSING, f"{len(pta)} pairs"
+    pairs = counted(len(pta), "pair")
+    if not pta:
+        return told, "no pairs yet", MISSING, MISSING, pairs
     p_value = paired_p_value(pta, appnp)
+    ours = MISSING if math.isnan(p_value) else f"p = {scientific(p_value)}"
     lead = float(np.mean(pta) - np.mean(appnp))
-    return told, f"p = {scientific(p_value)}", MISSING, _winner(lead, p_value), f"{len(pta)} pairs"
+    judged = _winner(lead, p_value) if len(pta) >= FEWEST else TOO_FEW
+    return told, ours, MISSING, judged, pairs
 
 
 def _winner(lead: float, p_value: float) -> str:
@@ -191,12 +270,27 @@ def _winner(lead: float, p_value: float) -> str:
 
 def _epoch_time_table(experiment: Experiment, runs: list[Run], _: Datasets) -> Table:
     return _time_table(
-        experiment, runs, paper.MS_PER_EPOCH, lambda run: 1000 * seconds_per_epoch(run), "ms"
+        experiment,
+        runs,
+        paper.MS_PER_EPOCH,
+        lambda run: 1000 * seconds_per_epoch(run),
+        "ms",
+        "Ours is the median over the runs of the time of the whole fit divided by its epochs, the "
+        "evaluation of the stopping nodes after each epoch included. The paper's seems to leave "
+        "evaluation out: its total times for PTA divided by its times per epoch exceed the 2,000 "
+        "epochs that it allows. So not even the ratios are quite like for like.",
     )
 
 
 def _total_time_table(experiment: Experiment, runs: list[Run], _: Datasets) -> Table:
-    return _time_table(experiment, runs, paper.TOTAL_SECONDS, lambda run: run.seconds, "s")
+    return _time_table(
+        experiment,
+        runs,
+        paper.TOTAL_SECONDS,
+        lambda run: run.seconds,
+        "s",
+        "Ours is the median over the runs of the time of the whole fit.",
+    )
 
 
 def _time_table(
@@ -205,6 +299,7 @@ def _time_table(
     published: Mapping[str, Mapping[str, float]],
     measure: Callable[[Run], float],
     unit: str,
+    what: str,
 ) -> Table:
     rows: list[tuple[str, ...]] = []
     for dataset in experiment.datasets:
@@ -213,32 +308,19 @@ def _time_table(
         ours = {method: median_of(measure, timed) for method, timed in own.items()}
         for method, timed in own.items():
             told = _time(ours[method], unit) if timed else NO_RUNS
-            counted = f"{len(timed)} of {experiment.n_runs}"
-            rows.append((dataset, method, _time(theirs[method], unit), told, counted))
+            done = f"{len(timed)} of {experiment.n_runs}"
+            rows.append((dataset, method, _time(theirs[method], unit), told, done))
         for slow, fast in combinations(experiment.methods, 2):
             ratios = (_ratio(speed_up(times[slow], times[fast])) for times in (theirs, ours))
             rows.append((dataset, f"{slow} / {fast}", *ratios, ""))
     header = ("data set", "method", "paper, on a GPU", "ours", "runs")
     notes = (
-        "Medians over runs that had the machine to themselves.",
-        "Times on different machines cannot be compared, their ratios can: hence no verdict.",
+        what,
+        "Our runs were made one at a time; that other programs ran on the machine cannot be "
+        "excluded.",
+        "Times on different machines cannot be compared, only their ratios: hence no verdict.",
     )
     return Table(title_of(experiment), header, tuple(rows), notes, n_labels=2)
-
-
-def median_of(measure: Callable[[Run], float], runs: Sequence[Run]) -> float:
-    """Return the median of what is measured of the runs; NaN without runs."""
-    return median(map(measure, runs)) if runs else math.nan
-
-
-def speed_up(slow: float, fast: float) -> float:
-    """Return how many times as long the slow one takes; NaN if the fast one is too fast to time."""
-    return slow / fast if fast else math.nan
-
-
-def seconds_per_epoch(run: Run) -> float:
-    """Return the time of a run for each of its epochs, its setting up included."""
-    return run.seconds / max(run.epochs, 1)
 
 
 def _time(value: float, unit: str) -> str:
@@ -261,10 +343,26 @@ def _curve_table(experiment: Experiment, runs: list[Run], _: Datasets) -> Table:
     ]
     header = ("data set", "method", *(f"{100 * rate:g} %" for rate in rates))
     kind = "edges that join two classes" if experiment.noise == "structure" else "wrong labels"
+    counts = [
+        len(select(runs, dataset, method, rate))
+        for dataset in experiment.datasets
+        for method in experiment.methods
+        for rate in rates
+    ]
     notes = (
         f"Mean accuracy in per cent ± half the width of its 95 % interval, by the share of {kind}.",
+        f"Runs behind each number: {_range(counts)} of {experiment.n_runs}.",
     )
     return Table(title_of(experiment), header, tuple(rows), notes, n_labels=2)
+
+
+def _range(counts: Sequence[int]) -> str:
+    """Write the smallest and the largest of some numbers.
+
+    >>> _range([3, 10, 7]), _range([10, 10])
+    ('3 to 10', '10')
+    """
+    return " to ".join(map(str, sorted({min(counts), max(counts)})))
 
 
 def _mean_cell(runs: Sequence[Run]) -> str:

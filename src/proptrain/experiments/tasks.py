@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from proptrain.data.catalog import CATALOG
-from proptrain.data.splits import TEST_SEEDS, seeds_for
+from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, seeds_for
 
 if TYPE_CHECKING:
     from proptrain.experiments.protocol import Run
@@ -35,6 +35,7 @@ class Task:
     noise: float | None = None
     labels_per_class: int | None = None
     timed: bool = False
+    validation: bool = False
     experiment: str = field(default="", compare=False)
 
     def __str__(self) -> str:
@@ -44,15 +45,51 @@ class Task:
         return f"{self.method} on {self.dataset}{noise} ({seeds})"
 
 
+def canonical(task: Task) -> Task:
+    """Return the task without what makes no difference to its method, so that equals are equal.
+
+    >>> noisy = Task("cora", "MLP", 7, 0, steps=2, noise_kind="structure", noise=0.5)
+    >>> canonical(noisy) == Task("cora", "MLP", 7, 0)
+    True
+    """
+    from proptrain.experiments.methods import METHODS  # brings torch along
+
+    method = METHODS.get(task.method)
+    if task.noise_kind == "label" and task.noise == 0:
+        # Rate 0 of structure noise is something else: it takes the graph's own noise away.
+        task = _without_noise(task)
+    if method is not None and not method.uses_graph:
+        task = replace(task, steps=Task.steps)
+        task = _without_noise(task) if task.noise_kind == "structure" else task
+    if method is not None and not method.trains:
+        task = replace(task, init_seed=0)
+    return task
+
+
+def _without_noise(task: Task) -> Task:
+    return replace(task, noise_kind=None, noise=None)
+
+
 def task_of(run: Run) -> Task:
-    """Return the task that a run has done."""
-    return Task(**{own.name: getattr(run, own.name) for own in fields(Task)})
+    """Return the task that a run has done, as `list_tasks` would list it."""
+    return canonical(Task(**{own.name: getattr(run, own.name) for own in fields(Task)}))
 
 
 def runs_of(experiment: Experiment, runs: Iterable[Run]) -> list[Run]:
-    """Return the runs that count for an experiment, each once and in the order of `list_tasks`."""
+    """Return the runs that count for an experiment, in the order of `list_tasks`.
+
+    A run that noise cannot change stands for every rate of it, each time with that rate. It
+    counts once at each: more often would pass for more runs, and narrow the interval.
+    """
     done = {task_of(run): run for run in runs}
-    return [done[task] for task in list_tasks([experiment]) if task in done]
+    wanted = dict.fromkeys(
+        (canonical(task), task.noise_kind, task.noise) for task in _wanted_tasks([experiment])
+    )
+    return [
+        replace(done[task], noise_kind=kind, noise=rate)
+        for task, kind, rate in wanted
+        if task in done
+    ]
 
 
 def list_tasks(experiments: Iterable[Experiment]) -> list[Task]:
@@ -61,17 +98,19 @@ def list_tasks(experiments: Iterable[Experiment]) -> list[Task]:
     Results grow evenly: everything for the first seed comes before the second seed, and small
     data sets before large ones. Every split has its turn before a second initialisation has.
     """
+    return list(dict.fromkeys(map(canonical, _wanted_tasks(experiments))))
+
+
+def _wanted_tasks(experiments: Iterable[Experiment]) -> Iterable[Task]:
+    """Yield what experiments ask for in so many words, whether or not two of them are the same."""
     wanted = [experiment for experiment in experiments if experiment.has_runs]
     n_runs = max((experiment.n_runs for experiment in wanted), default=0)
-    tasks = [
-        task
-        for run, (split_seed, init_seed) in enumerate(seeds_for(n_runs))
-        for dataset in CATALOG  # from small to large
-        for experiment in wanted
-        if run < experiment.n_runs and dataset in experiment.datasets
-        for task in _tasks_of(experiment, dataset, split_seed, init_seed)
-    ]
-    return list(dict.fromkeys(tasks))
+    seeds = {False: seeds_for(n_runs), True: seeds_for(n_runs, VALIDATION_SEEDS)}
+    for run in range(n_runs):
+        for dataset in CATALOG:  # from small to large
+            for experiment in wanted:
+                if run < experiment.n_runs and dataset in experiment.datasets:
+                    yield from _tasks_of(experiment, dataset, *seeds[experiment.validation][run])
 
 
 def _tasks_of(
@@ -88,5 +127,6 @@ def _tasks_of(
                 noise_kind=experiment.noise,
                 noise=rate,
                 timed=experiment.alone,
+                validation=experiment.validation,
                 experiment=experiment.name,
             )

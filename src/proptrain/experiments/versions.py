@@ -4,10 +4,34 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-PACKAGES = ("proptrain", "numpy", "scipy", "scikit-learn", "numba", "torch")
+if TYPE_CHECKING:
+    from proptrain.experiments.protocol import Run
+
+COMPUTING = ("numpy", "scipy", "scikit-learn", "numba", "torch")
+PACKAGES = ("proptrain", *COMPUTING)
+SOURCES = (
+    "kernels.py",
+    "column_kernels.py",
+    "classifier.py",
+    "estimator.py",
+    "problem.py",
+    "data",
+    "propagate",
+    "train",
+    "ensemble",
+    "models",
+    "experiments/methods.py",
+    "experiments/protocol.py",
+)
+"""The files and folders of the package that decide a result; the others only show or keep it."""
 
 
 def versions() -> dict[str, str]:
@@ -18,6 +42,35 @@ def versions() -> dict[str, str]:
         "cpu": _cpu_name(),
         "cores": str(count_cores()),
     }
+
+
+@cache
+def code_digest() -> str:
+    """Return twelve hexadecimal digits that change with the code, or a package, behind a result."""
+    return _digest_of(Path(__file__).parents[1])
+
+
+def _digest_of(package: Path) -> str:
+    digest = sha256()
+    for path in sorted(_python_files(package)):
+        # As text: a checkout on Windows may have other line ends.
+        source = path.read_text(encoding="utf-8")
+        digest.update(f"{path.relative_to(package).as_posix()}\0{source}\0".encode())
+    for name in COMPUTING:
+        digest.update(f"{name} {version(name)}\0".encode())
+    return digest.hexdigest()[:12]
+
+
+def _python_files(package: Path) -> Iterable[Path]:
+    for source in SOURCES:
+        path = package / source
+        yield from path.rglob("*.py") if path.is_dir() else [path]
+
+
+def count_codes(runs: Iterable[Run]) -> str:
+    """Say which states of the code made the runs, and how many of them each, most first."""
+    counts = Counter(run.code or "unknown" for run in runs).most_common()
+    return ", ".join(f"{code} ({n:,} {'run' if n == 1 else 'runs'})" for code, n in counts)
 
 
 def count_cores() -> int:

@@ -9,13 +9,15 @@ import traceback
 from dataclasses import replace
 from functools import cache
 from multiprocessing import connection, parent_process
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from proptrain.data.dataset import Dataset
-    from proptrain.experiments.protocol import Run
+    from proptrain.experiments.methods import Make
+    from proptrain.experiments.protocol import Protocol, Run
     from proptrain.experiments.tasks import Task
 
 ONE_THREAD = dict.fromkeys(
@@ -38,24 +40,30 @@ def serve(tasks: Connection, data_dir: str | None) -> None:
             return
         try:
             tasks.send(run_task(task, data_dir))
-        except Exception:
-            tasks.send(traceback.format_exc())
+        except Exception as error:
+            tasks.send(_told(error))
+
+
+def _told(error: Exception) -> str:
+    """Say what went wrong and where, in one line."""
+    what = " ".join("".join(traceback.format_exception_only(error)).split())
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{what} ({Path(where.filename).name}, line {where.lineno})"
 
 
 def run_task(task: Task, data_dir: str | None) -> Run:
     """Do one run by the paper's protocol for its data set."""
-    from proptrain.data.catalog import find_entry
     from proptrain.experiments.methods import METHODS
-    from proptrain.experiments.protocol import Protocol, run_once
+    from proptrain.experiments.protocol import run_once
+    from proptrain.experiments.versions import code_digest
 
+    code = code_digest()  # before a long run, during which somebody may edit a file
     if task.timed:
-        _warm_up(task.method)
-    entry = find_entry(task.dataset)
-    per_class = 20 if task.labels_per_class is None else task.labels_per_class
+        _warm_up(task.method, task.dataset, data_dir)
     run, _ = run_once(
         _load(task.dataset, data_dir),
         METHODS[task.method],
-        Protocol(n_known=entry.n_known, alpha=entry.alpha, per_class=per_class),
+        _protocol(task),
         task.split_seed,
         task.init_seed,
         steps=task.steps,
@@ -67,6 +75,20 @@ def run_task(task: Task, data_dir: str | None) -> Run:
         experiment=task.experiment,
         labels_per_class=task.labels_per_class,
         timed=task.timed,
+        code=code,
+    )
+
+
+def _protocol(task: Task) -> Protocol:
+    from proptrain.data.catalog import find_entry
+    from proptrain.experiments.protocol import Protocol
+
+    entry = find_entry(task.dataset)
+    return Protocol(
+        n_known=entry.n_known,
+        alpha=entry.alpha,
+        per_class=20 if task.labels_per_class is None else task.labels_per_class,
+        for_tuning=task.validation,
     )
 
 
@@ -78,12 +100,31 @@ def _load(name: str, data_dir: str | None) -> Dataset:
 
 
 @cache
-def _warm_up(method: str) -> None:
-    """Run a method once, so that loading compiled code counts in nobody's time."""
+def _warm_up(method: str, dataset: str, data_dir: str | None) -> None:
+    """Train a method for two epochs, so that getting compiled code ready counts in nobody's time.
+
+    On the data set itself: some code is compiled for a number of classes.
+    """
     from proptrain.data.splits import TEST_SEEDS
+    from proptrain.experiments.methods import METHODS
+    from proptrain.experiments.protocol import run_once
     from proptrain.experiments.tasks import Task
 
-    run_task(Task("cora", method, TEST_SEEDS[0], init_seed=0), None)
+    brief = replace(METHODS[method], make=_briefly(METHODS[method].make))
+    task = Task(dataset, method, TEST_SEEDS[0], init_seed=0)
+    run_once(_load(dataset, data_dir), brief, _protocol(task), task.split_seed, task.init_seed)
+
+
+def _briefly(make: Make) -> Make:
+    """Make the same classifier, but for two epochs; one without epochs stays as it is."""
+
+    def make_brief(*, alpha: float, steps: int, seed: int) -> Any:
+        classifier = make(alpha=alpha, steps=steps, seed=seed)
+        if "max_epochs" in classifier.get_params():
+            classifier.set_params(max_epochs=2)
+        return classifier
+
+    return make_brief
 
 
 def _die_with_parent() -> None:

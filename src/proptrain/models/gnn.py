@@ -19,7 +19,7 @@ from proptrain.models.spread import Spread
 from proptrain.problem import pose_problem
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.normalisation import Normalisation
-from proptrain.propagate.schemes import PPR, Exact, Power, Scheme
+from proptrain.propagate.schemes import PPR, Exact, Mean, Power, Scheme
 from proptrain.train.loop import OnEpoch
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
@@ -173,6 +173,8 @@ class GNNClassifier(GraphClassifier):
             return Exact(self.alpha)
         if self.architecture == "APPNP":
             return PPR(self.alpha, self._n_steps())
+        if self.architecture == "DAGNN":  # weighs the powers itself; each of them may carry a label
+            return Mean(self._n_steps())
         return Power(self._n_steps())
 
     def _network(

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from proptrain.kernels import drop_entries, sparse_product, transposed_sparse_product
+from proptrain.kernels import drop_entries, propagation_step, transposed_sparse_product
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.schemes import Scheme
 
@@ -65,8 +65,7 @@ class _DroppedSpread(torch.autograd.Function):
         ctx.steps = []
         for neighbours in spread.scheme.mixing:
             operator: sp.csr_array = drop_entries(whole, spread.edge_dropout, random)
-            state = sparse_product(operator, state) * start.dtype.type(neighbours)
-            state += start.dtype.type(1 - neighbours) * start
+            state = propagation_step(operator, state, start, neighbours)
             ctx.steps.append((operator, neighbours))
         return torch.from_numpy(state)
 

@@ -16,11 +16,12 @@ from matplotlib.ticker import MaxNLocator
 
 from proptrain.data.dataset import Dataset
 from proptrain.data.noise import noise_rate
+from proptrain.experiments.grid import counted, listed
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.samples import percentages, select
 from proptrain.experiments.specs import Experiment
 from proptrain.experiments.statistics import bootstrap_mean
-from proptrain.experiments.tasks import runs_of
+from proptrain.experiments.tasks import MAX_RUNS, runs_of
 from proptrain.report.svg import (
     BLUE,
     FONT_SIZE,
@@ -33,12 +34,14 @@ from proptrain.report.svg import (
     position,
     shortened,
     style,
+    text_width,
 )
 
 _COLUMNS = 2
 _LEFT, _RIGHT, _GAP = 40.0, 6.0, 46.0
-_LEGEND, _TITLE, _X_LABEL = 24.0, 26.0, 16.0  # heights
-_PANEL_HEIGHT = 140.0
+_LEGEND_LINE, _TITLE, _X_LABEL = 14.0, 26.0, 16.0  # heights
+_PANEL_WIDTH, _PANEL_HEIGHT = (WIDTH - _LEFT - _RIGHT - _GAP) / _COLUMNS, 140.0
+_HANDLE, _BETWEEN = 3.4, 2.2  # of a legend: lengths of a line and of a gap, in letters' heights
 _LOOKS: dict[str, dict[str, Any]] = {
     "PTA": {"color": BLUE, "marker": "o", "linestyle": "-"},
     "APPNP": {"color": ORANGE, "marker": "s", "linestyle": (0, (5, 1.6))},
@@ -72,7 +75,8 @@ def caption_of(experiment: Experiment) -> str:
     if experiment.kind == "box":
         return (
             "Boxes hold the middle half of the runs, the thick line is their median; whiskers "
-            "reach to the last run within 1.5 boxes' heights, rings are runs beyond."
+            "reach to the last run within 1.5 boxes' heights, rings are runs beyond; n is the "
+            "number of runs."
         )
     own_rate = " The dashed upright line is the graph's own rate of noise."
     return (
@@ -87,7 +91,9 @@ def caption_of(experiment: Experiment) -> str:
 def _curve_figure(experiment: Experiment, runs: list[Run], datasets: Mapping[str, Dataset]) -> str:
     looks = _looks(experiment.methods)
     with style():
-        figure, panels = _panels(experiment.datasets, ticks=20, legend=_LEGEND, x_label=_X_LABEL)
+        n_columns = _legend_columns(experiment.methods)
+        legend = 10 + _LEGEND_LINE * -(-len(looks) // n_columns)
+        figure, panels = _panels(experiment.datasets, ticks=20, legend=legend, x_label=_X_LABEL)
         for name, axes in panels.items():
             _draw_curves(axes, experiment, [run for run in runs if run.dataset == name], looks)
             if experiment.noise == "structure" and name in datasets:
@@ -96,8 +102,8 @@ def _curve_figure(experiment: Experiment, runs: list[Run], datasets: Mapping[str
         what = "edges that join two classes" if experiment.noise == "structure" else "wrong labels"
         for axes in _lowest(panels):
             axes.set_xlabel(f"{what}, %", labelpad=4)
-        _legend(figure, looks)
-        label = f"{experiment.title}: accuracy of {_listed(experiment.methods)} against {kind}"
+        _legend(figure, looks, n_columns)
+        label = f"{experiment.title}: accuracy of {listed(experiment.methods)} against {kind}"
         return inline_svg(figure, experiment.name, label, _told_curves(experiment, runs))
 
 
@@ -163,28 +169,33 @@ def _told_curves(experiment: Experiment, runs: list[Run]) -> str:
 
 
 def _box_figure(experiment: Experiment, runs: list[Run]) -> str:
+    samples = {
+        dataset: {m: percentages(select(runs, dataset, m)) for m in experiment.methods}
+        for dataset in experiment.datasets
+    }
+    names = [shortened(method) for method in experiment.methods]
+    upright = _must_stand(names)
     with style():
-        figure, panels = _panels(experiment.datasets, ticks=36)
-        told = []
-        for name, axes in panels.items():
-            samples = [percentages(select(runs, name, method)) for method in experiment.methods]
-            _draw_boxes(axes, experiment.methods, samples)
-            told += [
-                f"{name}, {method}: {_told_sample(sample)}."
-                for method, sample in zip(experiment.methods, samples, strict=True)
-            ]
-        label = f"{experiment.title}: {_listed(experiment.methods)}"
-        return inline_svg(figure, experiment.name, label, " ".join(told))
+        ticks = text_width([_box_label(name, MAX_RUNS, upright=True) for name in names])
+        figure, panels = _panels(experiment.datasets, ticks=ticks + 10 if upright else 36)
+        for dataset, axes in panels.items():
+            _draw_boxes(axes, samples[dataset], upright=upright)
+        told = " ".join(
+            f"{dataset}, {method}: {_told_sample(sample)}."
+            for dataset, own in samples.items()
+            for method, sample in own.items()
+        )
+        label = f"{experiment.title}: {listed(experiment.methods)}"
+        return inline_svg(figure, experiment.name, label, told)
 
 
-def _draw_boxes(axes: Axes, methods: Sequence[str], samples: Sequence[Sequence[float]]) -> None:
+def _draw_boxes(axes: Axes, samples: Mapping[str, Sequence[float]], *, upright: bool) -> None:
     line = {"color": INK, "linewidth": 0.9}
-    places = range(len(methods))
-    filled = [place for place in places if samples[place]]
+    filled = {place: sample for place, sample in enumerate(samples.values()) if sample}
     if filled:
         axes.boxplot(
-            [samples[place] for place in filled],
-            positions=filled,
+            list(filled.values()),
+            positions=list(filled),
             widths=0.5,
             boxprops=line,
             whiskerprops=line,
@@ -193,31 +204,30 @@ def _draw_boxes(axes: Axes, methods: Sequence[str], samples: Sequence[Sequence[f
             flierprops={"marker": "o", "markersize": 3, "markeredgecolor": INK, "alpha": 0.6},
         )
     _finish(axes, empty=not filled)
-    axes.set_xticks(places, [shortened(method) for method in methods])
-    for place in places:
-        _write_count(axes, place, len(samples[place]))
-    axes.set_xlim(-0.6, len(methods) - 0.4)
+    labels = [
+        _box_label(shortened(method), len(sample), upright=upright)
+        for method, sample in samples.items()
+    ]
+    axes.set_xticks(range(len(labels)), labels, rotation=90 if upright else 0)
+    axes.set_xlim(-0.6, len(labels) - 0.4)
     axes.grid(axis="x", visible=False)
 
 
-def _write_count(axes: Axes, place: int, n_runs: int) -> None:
-    """Write the number of runs below the name of their method."""
-    axes.annotate(
-        f"{n_runs} runs" if n_runs != 1 else "1 run",
-        (place, 0),
-        xycoords=axes.get_xaxis_transform(),
-        xytext=(0, -17),
-        textcoords="offset points",
-        ha="center",
-        va="top",
-        alpha=0.75,
-    )
+def _must_stand(names: Sequence[str]) -> bool:
+    """Say whether names are too long to lie side by side below a panel."""
+    widest = text_width([*names, f"n = {MAX_RUNS}"])
+    return widest > _PANEL_WIDTH / (len(names) + 0.2)
+
+
+def _box_label(name: str, n_runs: int, *, upright: bool) -> str:
+    separator = ", " if upright else "\n"
+    return f"{name}{separator}n = {n_runs}"
 
 
 def _told_sample(sample: Sequence[float]) -> str:
     if not sample:
         return "no runs yet"
-    return f"{len(sample)} runs from {min(sample):.1f} to {max(sample):.1f} %"
+    return f"{counted(len(sample), 'run')} from {min(sample):.1f} to {max(sample):.1f} %"
 
 
 # --- panels -------------------------------------------------------------------------------------
@@ -230,12 +240,11 @@ def _panels(
     n_rows = -(-len(datasets) // _COLUMNS)
     row_height = _TITLE + _PANEL_HEIGHT + ticks
     figure = Figure(figsize=(WIDTH / 72, (legend + n_rows * row_height + x_label) / 72))
-    width = (WIDTH - _LEFT - _RIGHT - _GAP) / _COLUMNS
     panels = {}
     for place, name in enumerate(datasets):
         row, column = divmod(place, _COLUMNS)
-        left, top = _LEFT + column * (width + _GAP), legend + row * row_height + _TITLE
-        axes = figure.add_axes(position(figure, left, top, width, _PANEL_HEIGHT))
+        left, top = _LEFT + column * (_PANEL_WIDTH + _GAP), legend + row * row_height + _TITLE
+        axes = figure.add_axes(position(figure, left, top, _PANEL_WIDTH, _PANEL_HEIGHT))
         axes.set_title(shortened(name), loc="left", fontweight="bold", pad=10, fontsize=FONT_SIZE)
         if column == 0:
             axes.set_ylabel("accuracy, %", labelpad=4)
@@ -261,7 +270,14 @@ def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {method: _LOOKS.get(method) or next(spare) for method in methods}
 
 
-def _legend(figure: Figure, looks: Mapping[str, dict[str, Any]]) -> None:
+def _legend_columns(methods: Sequence[str]) -> int:
+    """Return how many methods fit side by side, whichever fonts the reader has."""
+    entry = text_width([shortened(method) for method in methods])
+    entry += (_HANDLE + _BETWEEN + 1) * FONT_SIZE
+    return max(1, min(len(methods), int((WIDTH - _LEFT) / entry)))
+
+
+def _legend(figure: Figure, looks: Mapping[str, dict[str, Any]], n_columns: int) -> None:
     from matplotlib.lines import Line2D
 
     height = 72 * figure.get_size_inches()[1]
@@ -270,18 +286,9 @@ def _legend(figure: Figure, looks: Mapping[str, dict[str, Any]]) -> None:
         [shortened(method) for method in looks],
         loc="upper left",
         bbox_to_anchor=(_LEFT / WIDTH, 1 - 6 / height),
-        ncols=min(len(looks), 5),
+        ncols=n_columns,
         borderpad=0,
         borderaxespad=0,
-        columnspacing=2.2,
-        handlelength=3.4,
+        columnspacing=_BETWEEN,
+        handlelength=_HANDLE,
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Join names as one would in a sentence.
-
-    >>> _listed(["PTA", "PTS", "APPNP"]), _listed(["PTA"])
-    ('PTA, PTS and APPNP', 'PTA')
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

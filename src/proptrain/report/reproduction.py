@@ -10,11 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from proptrain.data.dataset import Dataset
-from proptrain.experiments.claims import Claim, check_claims
-from proptrain.experiments.grid import Table, markdown
+from proptrain.experiments.claims import Claim, Outcome, check_claims
+from proptrain.experiments.grid import Table, counted, markdown
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.specs import Experiment
-from proptrain.experiments.tables import make_table
+from proptrain.experiments.statistics import FEWEST
+from proptrain.experiments.store import FILE_NAME
+from proptrain.experiments.tables import DEVIATIONS, make_table
 from proptrain.experiments.tasks import list_tasks, task_of
 from proptrain.files import unwritable_is_ours, whole_file
 from proptrain.report.figures import caption_of, make_figure
@@ -25,6 +27,8 @@ _TITLE = "The paper’s tables and figures, made again"
 _CLAIMS_TITLE = "What the paper claims"
 _MADE_TITLE = "How this was made"
 _FIGURES = "figures"
+_TO_DEVIATIONS = "../../deviations.md"
+"""The way from docs/results/paper, where our own results are kept."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,14 @@ class _Part:
 
 
 @dataclass(frozen=True)
+class _Words:
+    """Part of a sentence, and where it links to."""
+
+    text: str
+    link: str | None = None
+
+
+@dataclass(frozen=True)
 class _Reproduction:
     """All that both pages tell."""
 
@@ -48,6 +60,8 @@ class _Reproduction:
     n_missing: int
     versions: Mapping[str, str]
     command: str
+    deviations: str | None
+    """The way from the folder to the page about our choices, if it is there."""
 
     @property
     def lede(self) -> str:
@@ -59,11 +73,27 @@ class _Reproduction:
 
     @property
     def claims_lede(self) -> str:
-        outcomes = [claim.held for claim in self.claims]
+        outcomes = [claim.outcome for claim in self.claims]
+        counts = ", ".join(f"{outcomes.count(one)} × {one}" for one in reversed(Outcome))
         return (
-            f"Of {len(outcomes)} claims {outcomes.count(True)} hold, {outcomes.count(False)} do "
-            f"not hold, {outcomes.count(None)} could not be measured. A claim must hold on every "
-            "data set, and a difference counts only if its 95 % interval leaves out zero."
+            f"The outcomes of {counted(len(outcomes), 'claim')}: {counts}. Each claim says of some "
+            "number that it is positive. It holds if the number’s 95 % interval lies above zero on "
+            "every data set, it does not hold if the interval lies below zero on one, and it is "
+            "not shown if the interval contains zero. Runs on the same split are not independent: "
+            "the mean is over splits, each with the mean of its runs, and the interval comes from "
+            f"resampling splits; fewer than {FEWEST} splits are not judged. The intervals are not "
+            "corrected for how many of them there are."
+        )
+
+    @property
+    def made_words(self) -> tuple[_Words, ...]:
+        """Where the raw results are, and the choices behind them."""
+        return (
+            _Words("Every run is a line of "),
+            _Words(FILE_NAME, FILE_NAME),
+            _Words(". How we read what the paper leaves open is in "),
+            _Words(DEVIATIONS, self.deviations),
+            _Words("."),
         )
 
 
@@ -80,12 +110,13 @@ def write_reproduction(
 
     Data sets are needed for their statistics and for the noise their graphs have by themselves.
     """
-    told = _collect(list(experiments), list(runs), versions, command, datasets)
+    folder = Path(folder)
+    deviations = _TO_DEVIATIONS if (folder / _TO_DEVIATIONS).is_file() else None
+    told = _collect(list(experiments), list(runs), versions, command, datasets, deviations)
     contents = {"README.md": _markdown_page(told), "report.html": _html_page(told)}
     contents |= {
         _figure_path(part): standalone_svg(part.figure) for part in told.parts if part.figure
     }
-    folder = Path(folder)
     with unwritable_is_ours(folder):
         (folder / _FIGURES).mkdir(parents=True, exist_ok=True)
     return [_write(folder / name, content) for name, content in contents.items()]
@@ -97,6 +128,7 @@ def _collect(
     versions: Mapping[str, str],
     command: str,
     datasets: Mapping[str, Dataset],
+    deviations: str | None,
 ) -> _Reproduction:
     wanted = set(list_tasks(experiments))
     n_done = len(wanted & {task_of(run) for run in runs})
@@ -107,6 +139,7 @@ def _collect(
         n_missing=len(wanted) - n_done,
         versions=versions,
         command=command,
+        deviations=deviations,
     )
 
 
@@ -145,6 +178,7 @@ def _html_page(told: _Reproduction) -> str:
         claims=told.claims,
         parts=parts,
         made_title=_MADE_TITLE,
+        made_words=told.made_words,
         command=told.command,
         versions=told.versions,
     )
@@ -157,7 +191,8 @@ def _markdown_page(told: _Reproduction) -> str:
         blocks += [f"## {_CLAIMS_TITLE}", markdown(told.claims_lede), claims]
     for part in told.parts:
         blocks += _markdown_part(part)
-    blocks += [f"## {_MADE_TITLE}", _fenced(told.command)]
+    made = "".join(map(_markdown_words, told.made_words))
+    blocks += [f"## {_MADE_TITLE}", _fenced(told.command), made]
     blocks += [", ".join(f"{markdown(name)} {markdown(v)}" for name, v in told.versions.items())]
     return _clean_lines("\n\n".join(block for block in blocks if block)) + "\n"
 
@@ -165,6 +200,12 @@ def _markdown_page(told: _Reproduction) -> str:
 def _clean_lines(text: str) -> str:
     """Return the text with every line free of what a file cannot hold."""
     return "\n".join(clean_text(line) for line in text.split("\n"))
+
+
+def _markdown_words(words: _Words) -> str:
+    if words.link:
+        return f"[{markdown(words.text)}]({words.link})"
+    return words.text  # ours, and with spaces at its ends that `markdown` would take away
 
 
 def _markdown_claim(claim: Claim) -> str:

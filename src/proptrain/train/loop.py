@@ -22,7 +22,7 @@ from proptrain.train.stopping import EarlyStopping, StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, gamma_of
 
 Weights: TypeAlias = dict[str, NDArray[np.float32]]
-"""weight1 (f, h), bias1 (h,), weight2 (h, C), bias2 (C,)."""
+"""By name; of a `Predictor` weight1 (f, h), bias1 (h,), weight2 (h, C) and bias2 (C,)."""
 
 OnEpoch: TypeAlias = Callable[[int, float], None]
 

@@ -1,0 +1,160 @@
+"""Kernels written out for a number of columns, so that the sums of a row stay in registers.
+
+Matrices are taken 4, 8, 16 or 32 columns at a time, each width with a kernel of its own. Numba
+cannot be told to keep an array in registers, but it can be given one variable for each column: the
+sources below are templates, and a line that begins with * stands for one such line for each
+column. That is worth a factor of two over a loop over the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+_WIDTHS = (4, 8, 16, 32)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function, with fused multiply-add, for this process or better for good."""
+    return _compile(function, fastmath={"contract"})
+
+
+def _compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without fused multiply-add, to round as NumPy does."""
+    return _compile(function, fastmath=False)
+
+
+def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    try:
+        return numba.njit(cache=True, nogil=True, **options)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no folder where compiled code can be kept: compile in each process
+        return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+
+
+def padded_to_widths(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return the matrix with columns of zeros up to a sum of the kernels' widths."""
+    n_columns = matrix.shape[1]
+    n_padded = sum(_widths(n_columns))
+    if n_padded == n_columns:
+        return np.ascontiguousarray(matrix)
+    padded = np.zeros((matrix.shape[0], n_padded), dtype=matrix.dtype)
+    padded[:, :n_columns] = matrix
+    return padded
+
+
+def without_padding(product: NDArray[Any], original: NDArray[Any]) -> NDArray[Any]:
+    """Return the product with as many columns as the original matrix has."""
+    return np.ascontiguousarray(product[:, : original.shape[1]])
+
+
+def _widths(n_columns: int) -> list[int]:
+    """Return the kernels' widths that make up this many columns, or a few more.
+
+    >>> _widths(64), _widths(15), _widths(37)
+    ([32, 32], [16], [32, 8])
+    """
+    whole, rest = divmod(n_columns, _WIDTHS[-1])
+    last = [next(width for width in _WIDTHS if width >= rest)] if rest else []
+    return [_WIDTHS[-1]] * whole + last
+
+
+def kernels_for(name: str, padded: NDArray[Any]) -> Iterator[tuple[Callable[..., Any], np.uint64]]:
+    """Yield the kernels that take all columns of a padded matrix, and where each begins."""
+    first = 0
+    for width in _widths(padded.shape[1]):
+        yield _kernel(name, width), np.uint64(first)  # unsigned: no index counts from the end
+        first += width
+
+
+_SOURCES = {
+    "gather": """
+def gather(indptr, indices, data, dense, first, product):
+    *c{i} = first + np.uint64({i})
+    for row in range(indptr.shape[0] - 1):
+        *t{i} = product.dtype.type(0)
+        for entry in range(indptr[row], indptr[row + 1]):
+            source, value = np.uint64(indices[entry]), data[entry]
+            *t{i} += value * dense[source, c{i}]
+        *product[row, c{i}] = t{i}
+""",
+    "mix": """
+def mix(indptr, indices, data, state, signal, neighbours, rest, first, product):
+    *c{i} = first + np.uint64({i})
+    for row in range(indptr.shape[0] - 1):
+        *t{i} = product.dtype.type(0)
+        for entry in range(indptr[row], indptr[row + 1]):
+            source, value = np.uint64(indices[entry]), data[entry]
+            *t{i} += value * state[source, c{i}]
+        *product[row, c{i}] = mix_two(neighbours, t{i}, rest, signal[row, c{i}])
+""",
+    "scatter": """
+def scatter(indptr, indices, data, dense, first, product):
+    *c{i} = first + np.uint64({i})
+    for row in range(indptr.shape[0] - 1):
+        *s{i} = dense[row, c{i}]
+        for entry in range(indptr[row], indptr[row + 1]):
+            target, value = np.uint64(indices[entry]), data[entry]
+            *product[target, c{i}] += value * s{i}
+""",
+    "dense": """
+def dense(left, right, first, product):
+    *c{i} = first + np.uint64({i})
+    for row in range(left.shape[0]):
+        *t{i} = product.dtype.type(0)
+        for source in range(left.shape[1]):
+            value = left[row, source]
+            *t{i} += value * right[source, c{i}]
+        *product[row, c{i}] = t{i}
+""",
+    "transposed": """
+def transposed(left, right, first, product):
+    *c{i} = first + np.uint64({i})
+    for row in range(left.shape[0]):
+        *s{i} = right[row, c{i}]
+        for target in range(left.shape[1]):
+            value = left[row, target]
+            *product[target, c{i}] += value * s{i}
+""",
+}
+
+
+@cache
+def _kernel(name: str, width: int) -> Callable[..., Any]:
+    """Compile one of the sources for a number of columns."""
+    lines = []
+    for line in _SOURCES[name].replace(f"def {name}", f"def {name}_{width}").splitlines():
+        repeated = line.lstrip().startswith("*")
+        one = line.replace("*", "", 1) if repeated else line
+        lines += [one.replace("{i}", str(i)) for i in range(width)] if repeated else [one]
+    namespace: dict[str, Any] = {"__name__": __name__, "np": np, "mix_two": _mix_two}
+    # Under this file's name, so that Numba keeps the compiled code as long as it is unchanged.
+    exec(compile("\n".join(lines), __file__, "exec"), namespace)
+    return _packing(compiled(namespace[f"{name}_{width}"]))
+
+
+def _packing(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a kernel's variables packed into vector registers when it is compiled, at first call.
+
+    Numba leaves that off by default, and for the code of others it shall stay as it was.
+    """
+
+    @wraps(kernel)
+    def call(*arguments: Any) -> None:
+        before = numba.config.SLP_VECTORIZE  # type: ignore[attr-defined]
+        numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
+        try:
+            kernel(*arguments)
+        finally:
+            numba.config.SLP_VECTORIZE = before  # type: ignore[attr-defined]
+
+    return call
+
+
+@_compiled_exactly
+def _mix_two(weight: float, value: float, other_weight: float, other: float) -> float:
+    return weight * value + other_weight * other
