@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import math
+import os
 import sys
 from dataclasses import replace
 
@@ -92,6 +94,14 @@ def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, kept):
         (json.dumps({"dataset": "cora"}), "missing here: accuracy, best_epoch"),
         (json.dumps({**PLAIN.to_json(), "colour": 1}), "unknown or missing here: colour"),
         (json.dumps({**PLAIN.to_json(), "accuracy": "high"}), "accuracy must be float, got 'high'"),
+        (
+            json.dumps({**PLAIN.to_json(), "accuracy": math.nan}),
+            "between 0 and 1, got nan",
+        ),
+        (
+            json.dumps({**PLAIN.to_json(), "stop_accuracy": 7.0}),
+            "between 0 and 1, got 7.0",
+        ),
         (json.dumps({**PLAIN.to_json(), "noise": [1]}), r"noise must be float \| None, got \[1\]"),
     ],
 )
@@ -151,3 +161,12 @@ def test_a_place_that_cannot_be_written_or_read(tmp_path):
         pass
     with pytest.raises(UnreadableFileError, match="must be a file of raw results"):
         read_runs(tmp_path / "nowhere.jsonl")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a system with named pipes")
+def test_a_pipe_is_refused_rather_than_read_for_ever(tmp_path):
+    os.mkfifo(tmp_path / "runs.jsonl")
+    with pytest.raises(UnreadableFileError, match="must be an ordinary file"):
+        read_runs(tmp_path / "runs.jsonl")
+    with pytest.raises(UnreadableFileError, match="ordinary file"), open_store(tmp_path):
+        pass

@@ -74,6 +74,11 @@ class Run:
                 raise InvalidInputError(
                     f"A run's {name} must be {known[name].type}, got {value!r}."
                 )
+        for name in ("accuracy", "stop_accuracy"):
+            if not 0 <= content[name] <= 1:  # nor NaN
+                raise InvalidInputError(
+                    f"A run's {name} must lie between 0 and 1, got {content[name]!r}."
+                )
         return cls(**content)
 
 

@@ -45,6 +45,7 @@ def open_store(folder: str | Path) -> Iterator[RunStore]:
     A last line that was cut off, because a process was killed while writing it, is dropped.
     """
     path = Path(folder) / FILE_NAME
+    _check_ordinary(path)
     with unwritable_is_ours(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
@@ -61,6 +62,7 @@ def open_store(folder: str | Path) -> Iterator[RunStore]:
 def read_runs(path: str | Path) -> list[Run]:
     """Read a file of raw results, each run once, in the order in which they were made."""
     path = Path(path)
+    _check_ordinary(path)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -69,6 +71,12 @@ def read_runs(path: str | Path) -> list[Run]:
             "`proptrain reproduce` writes it."
         ) from error
     return list(_read_lines(_whole_lines(content), path).values())
+
+
+def _check_ordinary(path: Path) -> None:
+    """Raise for a device or pipe, which may never end."""
+    if path.exists() and not path.is_file():
+        raise UnreadableFileError(f"{path} must be an ordinary file. Name another folder.")
 
 
 def _lock(file: BinaryIO, path: Path) -> None:

@@ -168,4 +168,4 @@ def _check_alpha(alpha: float) -> None:
 
 def _check_steps(steps: int) -> None:
     if not (isinstance(steps, int | np.integer) and steps >= 0):
-        raise InvalidInputError(f"steps must be a whole number, 0 or more, got {steps}.")
+        raise InvalidInputError(f"steps must be a whole number, 0 or more, got {steps!r}.")
