@@ -275,7 +275,8 @@ def test_unknown_architectures(architecture):
 def test_numbers_that_cannot_be(architecture):
     for steps in (-1, "x", 2.5):
         fit_error(
-            f"steps must be a whole number, 0 or more, got {steps!r}", gnn(architecture, steps=steps)
+            f"steps must be a whole number, 0 or more, got {steps!r}",
+            gnn(architecture, steps=steps),
         )
     for alpha in (0, -0.1, 1.1, "x", None):
         message = f"alpha, the weight of the restart, must be above 0 and at most 1, got {alpha}"
