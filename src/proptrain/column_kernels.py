@@ -71,13 +71,16 @@ def kernels_for(name: str, padded: NDArray[Any]) -> Iterator[tuple[Callable[...,
         first += width
 
 
+# Two things here are for the compiler. Unsigned bounds: else it looks at every entry whether its
+# number counts from the end. And all of a row is read before any of it is written: else it must
+# fear that what is written is read again, and packs nothing.
 _SOURCES = {
     "gather": """
 def gather(indptr, indices, data, dense, first, product):
     *c{i} = first + np.uint64({i})
     for row in range(indptr.shape[0] - 1):
         *t{i} = product.dtype.type(0)
-        for entry in range(indptr[row], indptr[row + 1]):
+        for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             source, value = np.uint64(indices[entry]), data[entry]
             *t{i} += value * dense[source, c{i}]
         *product[row, c{i}] = t{i}
@@ -87,17 +90,18 @@ def mix(indptr, indices, data, state, signal, neighbours, rest, first, product):
     *c{i} = first + np.uint64({i})
     for row in range(indptr.shape[0] - 1):
         *t{i} = product.dtype.type(0)
-        for entry in range(indptr[row], indptr[row + 1]):
+        for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             source, value = np.uint64(indices[entry]), data[entry]
             *t{i} += value * state[source, c{i}]
-        *product[row, c{i}] = mix_two(neighbours, t{i}, rest, signal[row, c{i}])
+        *s{i} = signal[row, c{i}]
+        *product[row, c{i}] = mix_two(neighbours, t{i}, rest, s{i})
 """,
     "scatter": """
 def scatter(indptr, indices, data, dense, first, product):
     *c{i} = first + np.uint64({i})
     for row in range(indptr.shape[0] - 1):
         *s{i} = dense[row, c{i}]
-        for entry in range(indptr[row], indptr[row + 1]):
+        for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             target, value = np.uint64(indices[entry]), data[entry]
             *product[target, c{i}] += value * s{i}
 """,

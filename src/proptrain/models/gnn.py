@@ -20,9 +20,8 @@ from proptrain.problem import pose_problem
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import PPR, Exact, Mean, Power, Scheme
-from proptrain.train.loop import OnEpoch
+from proptrain.train.loop import OnEpoch, probabilities_told
 from proptrain.train.predictor import Network, Predictor
-from proptrain.train.products import FeatureMatrix, class_probabilities
 
 Architecture = Literal["MLP", "GCN", "SGCN", "DAGNN", "APPNP", "PPNP"]
 
@@ -198,10 +197,7 @@ class GNNClassifier(GraphClassifier):
 
     def _tell(self, features: Features, engine: LocalEngine, n_classes: int) -> NDArray[np.float64]:
         network = self._network(engine, features.shape[1], n_classes, torch.Generator())
-        network.load_state_dict({k: torch.tensor(v) for k, v in self.weights_.items()})
-        with torch.no_grad():
-            _, f = class_probabilities(network.eval()(FeatureMatrix(features)))
-        told = f.numpy().astype(np.float64)
+        told = probabilities_told(network, self.weights_, features).astype(np.float64)
         return np.asarray(told / told.sum(axis=1, keepdims=True))
 
     def _from_features(self, features: Features) -> NDArray[np.float64]:

@@ -5,12 +5,11 @@ All give scores (n, C) whose softmax is the prediction.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import nn
 
 from proptrain.models.spread import Spread
-from proptrain.train.predictor import Network, Predictor, initial_bias, initial_weight
+from proptrain.train.predictor import Network, Predictor, coins_beside, initial_bias, initial_weight
 from proptrain.train.products import FeatureMatrix, rectified, tall_product
 
 
@@ -21,7 +20,7 @@ class Decoupled(Network):
     """
 
     def __init__(self, f: Predictor | Linear, spread: Spread, *, ensembles: bool = True) -> None:
-        super().__init__()
+        super().__init__(f.dropout, f.random)
         self.f = f
         self.spread = spread
         self.ensembles = ensembles
@@ -31,7 +30,7 @@ class Decoupled(Network):
         scores = self.f(features)
         if not (self.training or self.ensembles):
             return scores  # type: ignore[no-any-return]
-        return self.spread(scores, self.f.random if self.training else None)
+        return self.spread(scores, self.random if self.training else None)
 
     @property
     def first_layer(self) -> nn.Parameter:
@@ -41,7 +40,7 @@ class Decoupled(Network):
     @property
     def drops(self) -> bool:
         """Whether anything is dropped, or the graph itself when it comes to telling."""
-        return self.f.drops or self.spread.edge_dropout > 0 or not self.ensembles
+        return super().drops or self.spread.edge_dropout > 0 or not self.ensembles
 
 
 class Linear(Network):
@@ -50,9 +49,7 @@ class Linear(Network):
     def __init__(
         self, n_features: int, n_classes: int, *, dropout: float, generator: torch.Generator
     ) -> None:
-        super().__init__()
-        self.dropout = dropout
-        self.random = np.random.Generator(np.random.SFC64(generator.initial_seed()))
+        super().__init__(dropout, coins_beside(generator))
         self.weight1 = initial_weight(n_features, n_classes, generator)
 
     def forward(self, features: FeatureMatrix) -> torch.Tensor:
@@ -60,16 +57,6 @@ class Linear(Network):
         if self.training and self.dropout > 0:
             features = features.dropped(self.dropout, self.random)
         return features @ self.weight1
-
-    @property
-    def first_layer(self) -> nn.Parameter:
-        """W1."""
-        return self.weight1
-
-    @property
-    def drops(self) -> bool:
-        """Whether there is dropout."""
-        return self.dropout > 0
 
 
 class GCN(Network):
@@ -85,10 +72,8 @@ class GCN(Network):
         dropout: float,
         generator: torch.Generator,
     ) -> None:
-        super().__init__()
+        super().__init__(dropout, coins_beside(generator))
         self.step = step
-        self.dropout = dropout
-        self.random = np.random.Generator(np.random.SFC64(generator.initial_seed()))
         self.weight1 = initial_weight(n_features, n_hidden, generator)
         self.bias1 = initial_bias(n_hidden, generator)
         self.weight2 = initial_weight(n_hidden, n_classes, generator)
@@ -103,16 +88,6 @@ class GCN(Network):
         hidden = rectified(hidden, self.bias1, rate, self.random)
         return self.step(tall_product(hidden, self.weight2)) + self.bias2
 
-    @property
-    def first_layer(self) -> nn.Parameter:
-        """W1."""
-        return self.weight1
-
-    @property
-    def drops(self) -> bool:
-        """Whether there is dropout."""
-        return self.dropout > 0
-
 
 class DAGNN(Network):
     """Σ_k s_k ⊙ Â^k f(X) with s_k = sigmoid(Â^k f(X) v + b): each node weighs its distances."""
@@ -126,7 +101,7 @@ class DAGNN(Network):
         n_classes: int,
         generator: torch.Generator,
     ) -> None:
-        super().__init__()
+        super().__init__(f.dropout, f.random)
         self.f = f
         self.step = step
         self.n_steps = n_steps
@@ -149,8 +124,3 @@ class DAGNN(Network):
     def first_layer(self) -> nn.Parameter:
         """The first layer of f."""
         return self.f.weight1
-
-    @property
-    def drops(self) -> bool:
-        """Whether f has dropout."""
-        return self.f.drops

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
 from proptrain.errors import InvalidInputError
-from proptrain.kernels import propagate_signal
+from proptrain.kernels import propagate_signal, with_short_indices
 from proptrain.propagate.normalisation import Normalisation, normalise
 from proptrain.propagate.schemes import Scheme
 
@@ -44,7 +44,9 @@ class LocalEngine:
     def __init__(self, graph: Graph, normalisation: Normalisation = "symmetric") -> None:
         self.n_nodes = graph.n_nodes
         self.is_symmetric = normalisation != "row"
-        self._operators = {np.dtype(np.float64): normalise(graph, normalisation)}
+        self._operators = {
+            np.dtype(np.float64): with_short_indices(normalise(graph, normalisation))
+        }
 
     def propagate(
         self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None

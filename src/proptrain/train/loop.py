@@ -116,18 +116,20 @@ def train_predictor(
     settings = settings or TrainSettings()
     weighting = weighting or Adaptive()
     _check_shapes(features, soft_labels, stop.soft_labels)
-    generator = torch.Generator().manual_seed(seed)
     new = network or _two_layers(features.shape[1], soft_labels.shape[1], settings)
-    model = _with_weights(new(generator), initial_weights)
+    model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
     trained_rows = np.flatnonzero(soft_labels.sum(axis=1))
     judged_rows = _judged_rows(trained_rows, stop)
+
+    def measured(rows: NDArray[np.int64]) -> tuple[_Forward, _Targets]:
+        forward = _Forward(features, rows, whole=network is not None)
+        return forward, _Targets(soft_labels[rows], settings.loss_weight)
+
+    judge, judged = measured(judged_rows)
     # Without dropout the forward that judges one step is the forward of the next. With it, a step
     # has a forward of its own, in which only the nodes with a soft label count.
     shared = not model.drops
-    judge = _Forward(features, judged_rows, whole=network is not None)
-    practise = judge if shared else _Forward(features, trained_rows, whole=network is not None)
-    targets = _Targets(soft_labels[judged_rows if shared else trained_rows], settings.loss_weight)
-    judged_targets = _Targets(soft_labels[judged_rows], settings.loss_weight)
+    practise, trained = (judge, judged) if shared else measured(trained_rows)
     stop = stop.among(judged_rows)
     stop_targets = _Targets(stop.soft_labels, settings.loss_weight)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
@@ -139,7 +141,7 @@ def train_predictor(
         for epoch in range(settings.max_epochs):
             if not shared:
                 log_f, f = practise(model.train())
-            loss = targets.loss(log_f, weighting(f, epoch))
+            loss = trained.loss(log_f, weighting(f, epoch))
             loss = loss + settings.weight_decay / 2 * (model.first_layer**2).sum()
             train_loss = _finite(loss.item(), epoch)
             optimiser.zero_grad()
@@ -149,7 +151,7 @@ def train_predictor(
             with torch.set_grad_enabled(shared):
                 log_f, f = judge(model.eval())
             stop_loss, stop_accuracy = stop_targets.loss(log_f).item(), stop.accuracy(f.numpy())
-            agreement, gamma = judged_targets.agreement(f), gamma_of(weighting, epoch)
+            agreement, gamma = judged.agreement(f), gamma_of(weighting, epoch)
             epochs.append((train_loss, stop_loss, agreement, stop_accuracy, gamma))
             if on_epoch is not None:
                 on_epoch(epoch, stop_accuracy)
@@ -198,9 +200,16 @@ def predict_probabilities(
         bias="bias1" in weights,
         generator=torch.Generator(),
     )
-    model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
+    return probabilities_told(model, weights, features)
+
+
+def probabilities_told(
+    network: Network, weights: Weights, features: NDArray[np.float32] | sp.csr_array
+) -> NDArray[np.float32]:
+    """Return what a network with these weights says of all nodes, shape (n, C)."""
+    model = _with_weights(network, weights).eval()
     with torch.no_grad():
-        _, f = class_probabilities(model.eval()(FeatureMatrix(features)))
+        _, f = class_probabilities(model(FeatureMatrix(features)))
     return np.asarray(f.numpy())
 
 

@@ -14,15 +14,22 @@ from proptrain.train.products import FeatureMatrix, rectified, tall_product
 class Network(nn.Module):
     """What the epoch loop can train: scores (n, C), whose softmax is f, for features (n, f)."""
 
+    weight1: nn.Parameter
+
+    def __init__(self, dropout: float, random: np.random.Generator) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.random = random
+
     @property
     def first_layer(self) -> nn.Parameter:
         """The weights that are kept small."""
-        raise NotImplementedError
+        return self.weight1
 
     @property
     def drops(self) -> bool:
         """Whether a step in training differs from the same step in earnest."""
-        raise NotImplementedError
+        return self.dropout > 0
 
 
 class Predictor(Network):
@@ -43,10 +50,7 @@ class Predictor(Network):
         bias: bool = True,
         generator: torch.Generator,
     ) -> None:
-        super().__init__()
-        self.dropout = dropout
-        # Beside the generator of the weights: one made to be fast, for millions of coins a step.
-        self.random = np.random.Generator(np.random.SFC64(generator.initial_seed()))
+        super().__init__(dropout, coins_beside(generator))
         self.weight1 = initial_weight(n_features, n_hidden, generator)
         self.bias1 = initial_bias(n_hidden, generator) if bias else None
         self.weight2 = initial_weight(n_hidden, n_classes, generator)
@@ -61,15 +65,10 @@ class Predictor(Network):
         scores = tall_product(hidden, self.weight2)  # (n, C)
         return scores if self.bias2 is None else scores + self.bias2
 
-    @property
-    def first_layer(self) -> nn.Parameter:
-        """W1."""
-        return self.weight1
 
-    @property
-    def drops(self) -> bool:
-        """Whether there is dropout."""
-        return self.dropout > 0
+def coins_beside(generator: torch.Generator) -> np.random.Generator:
+    """Return a generator for dropout with the seed of the weights' own, but a faster one."""
+    return np.random.Generator(np.random.SFC64(generator.initial_seed()))  # millions a step
 
 
 def initial_weight(n_in: int, n_out: int, generator: torch.Generator) -> nn.Parameter:

@@ -20,6 +20,7 @@ from proptrain.kernels import (
     sparse_product,
     transposed_product,
     transposed_sparse_product,
+    with_short_indices,
 )
 
 
@@ -33,7 +34,7 @@ class FeatureMatrix:
         self.shape: tuple[int, int] = features.shape
         self.is_sparse = bool(sp.issparse(features))
         if self.is_sparse:
-            self._matrix = sp.csr_array(features, dtype=np.float32)
+            self._matrix = with_short_indices(sp.csr_array(features, dtype=np.float32))
         else:
             # torch has no read-only tensors and warns about read-only arrays; nobody writes here.
             self._dense = torch.tensor(np.asarray(features, dtype=np.float32))
