@@ -1,6 +1,7 @@
 """Structure noise and label noise: as much of it as asked for, and nothing else changed."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -198,13 +199,29 @@ def test_edges_with_an_unlabelled_end_stay(cora):
     assert halves[0] == halves[1]
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
+@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), "half", None])
 def test_a_rate_is_a_share(cora, rate):
-    message = f"between 0 and 1, got {rate}"
+    message = f"between 0 and 1, got {rate!r}"
     with pytest.raises(InvalidInputError, match=message):
         with_structure_noise(cora.graph, cora.labels, rate, 0)
     with pytest.raises(InvalidInputError, match=message):
         with_label_noise(cora.labels, [0, 1], 7, rate, 0)
+
+
+@pytest.mark.parametrize("seed", [-1, None, 0.5, 2**32])
+def test_a_seed_is_needed_to_make_the_same_noise_again(cora, seed):
+    message = f"whole number from 0 to 2³² - 1, .* got {seed!r}"
+    with pytest.raises(InvalidInputError, match=message):
+        with_structure_noise(cora.graph, cora.labels, 0.5, seed)
+    with pytest.raises(InvalidInputError, match=message):
+        with_label_noise(cora.labels, [0, 1], 7, 0.5, seed)
+
+
+def test_a_graph_may_be_an_edge_list():
+    edges, labels = [(0, 1), (1, 2), (2, 3)], [0, 0, 1, 1, 1]
+    assert noise_rate(edges, labels) == 1 / 3
+    noisier = with_structure_noise(edges, labels, 1.0, 0)
+    assert (noisier.n_nodes, noisier.n_edges, noise_rate(noisier, labels)) == (5, 3, 1)
 
 
 def test_a_rate_out_of_reach_says_why():
@@ -285,9 +302,16 @@ def test_label_noise_refuses_what_it_cannot_use():
         with_label_noise(labels, [1, 2], 2, 0.5, 0)
     with pytest.raises(LabelError, match="class codes from 0 to 1, got values from 0 to 5"):
         with_label_noise(labels, [0, 3], 2, 0.5, 0)
-    with pytest.raises(LabelError, match="indices below 4, the number of labels, or a mask"):
-        with_label_noise(labels, [4], 2, 0.5, 0)
+    for nodes in ([4], [-1], [0.5], ["a"], [True, False]):
+        told = re.escape(f"or a mask of that number; got {nodes!r}")
+        with pytest.raises(LabelError, match=f"indices from 0 to 3, .* {told}"):
+            with_label_noise(labels, nodes, 2, 0.5, 0)
     with pytest.raises(LabelError, match="at least two classes, got 1"):
         with_label_noise(labels, [0], 1, 0.5, 0)
     with pytest.raises(LabelError, match="whole class codes"):
         with_label_noise(["a", "b"], [0], 2, 0.5, 0)
+
+
+def test_no_training_nodes_or_no_noise_leave_the_labels():
+    assert with_label_noise([0, 1, 1], [], 2, 0.5, 0).tolist() == [0, 1, 1]
+    assert with_label_noise([0, 0], [0, 1], 1, 0.0, 0).tolist() == [0, 0]

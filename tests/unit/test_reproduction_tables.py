@@ -20,7 +20,9 @@ from proptrain.experiments.methods import METHODS
 from proptrain.experiments.paper import Published
 from proptrain.experiments.specs import EXPERIMENTS, Experiment
 from proptrain.experiments.statistics import Estimate
-from proptrain.experiments.tables import characteristics, make_table, verdict
+from proptrain.experiments.tables import make_table
+from proptrain.experiments.tables.accuracy import verdict
+from proptrain.experiments.tables.facts import characteristics
 from proptrain.experiments.tasks import Task
 from proptrain.report.reproduction import write_reproduction
 from synthetic_runs import jitter, runs_for, wobble

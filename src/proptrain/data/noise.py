@@ -6,13 +6,16 @@ every version of NumPy, so that published numbers can be made again.
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from proptrain.data.convert import as_graph
 from proptrain.data.graph import Graph
 from proptrain.errors import InvalidInputError, LabelError
 
@@ -20,23 +23,24 @@ Nodes = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def noise_rate(graph: Graph, labels: Any) -> float:
+def noise_rate(graph: Any, labels: Any) -> float:
     """Return the structure noise rate: the share of edges that join two classes (section 5.2).
 
-    Every undirected edge counts once, whatever its weight. Nobody knows whether an edge with an
-    unlabelled end (-1) is good or noisy, so such edges are left out of both counts.
+    The graph is whatever `as_graph` takes; every undirected edge counts once, whatever its
+    weight. Nobody knows whether an edge with an unlabelled end (-1) is good or noisy, so such
+    edges are left out of both counts.
 
     >>> path = Graph(sp.coo_array(([1, 1, 1], ([0, 1, 2], [1, 2, 3])), shape=(4, 4)))
     >>> noise_rate(path, [0, 0, 1, -1])
     0.5
     """
-    codes = _checked_codes(labels, graph.n_nodes)
+    graph, codes = _checked_graph_and_codes(graph, labels)
     starts, ends, _ = _undirected_edges(graph)
     good, noisy = _good_and_noisy(codes, starts, ends)
     return int(noisy.sum()) / _n_counted(good, noisy)
 
 
-def with_structure_noise(graph: Graph, labels: Any, rate: float, seed: int) -> Graph:
+def with_structure_noise(graph: Any, labels: Any, rate: float, seed: int) -> Graph:
     """Return the graph with some edges moved so that its `noise_rate` is ``rate``, to one edge.
 
     To raise the rate, good edges chosen at random are moved, to lower it, noisy ones (section
@@ -50,8 +54,8 @@ def with_structure_noise(graph: Graph, labels: Any, rate: float, seed: int) -> G
     >>> noise_rate(square, labels), noise_rate(noisier, labels), noisier.n_edges
     (0.5, 0.75, 4)
     """
-    _check_rate(rate)
-    codes = _checked_codes(labels, graph.n_nodes)
+    _check_draw(rate, seed)
+    graph, codes = _checked_graph_and_codes(graph, labels)
     starts, ends, weights = _undirected_edges(graph)
     good, noisy = _good_and_noisy(codes, starts, ends)
     n_missing = round(rate * _n_counted(good, noisy)) - int(noisy.sum())
@@ -74,11 +78,11 @@ def with_label_noise(
     >>> with_label_noise([0, 0, 1, 1, 1], [0, 1, 2, 3], 2, 0.5, seed=0).tolist()
     [0, 1, 0, 1, 1]
     """
-    _check_rate(rate)
+    _check_draw(rate, seed)
     changed = _checked_codes(labels, len(labels))
     nodes = _checked_nodes(nodes, len(changed))
     codes = changed[nodes]
-    _check_classes(codes, n_classes)
+    _check_classes(codes, n_classes, rate)
     random = np.random.RandomState(seed)
     for code in range(n_classes):
         members = nodes[codes == code]
@@ -221,9 +225,19 @@ def _kind(partners: _Partners) -> str:
     return "the same class" if partners.same_class else "different classes"
 
 
-def _check_rate(rate: float) -> None:
-    if not 0 <= rate <= 1:
-        raise InvalidInputError(f"A noise rate is a share between 0 and 1, got {rate}.")
+def _check_draw(rate: Any, seed: Any) -> None:
+    if not (isinstance(rate, Real) and 0 <= rate <= 1):
+        raise InvalidInputError(f"A noise rate is a share between 0 and 1, got {rate!r}.")
+    if not (isinstance(seed, Integral) and 0 <= seed < 2**32):
+        raise InvalidInputError(
+            "A seed must be a whole number from 0 to 2³² - 1, so that the same noise can be made "
+            f"again; got {seed!r}."
+        )
+
+
+def _checked_graph_and_codes(graph: Any, labels: Any) -> tuple[Graph, Nodes]:
+    graph = graph if isinstance(graph, Graph) else as_graph(graph, n_nodes=len(labels))
+    return graph, _checked_codes(labels, graph.n_nodes)
 
 
 def _checked_codes(labels: Any, n_nodes: int) -> Nodes:
@@ -238,17 +252,21 @@ def _checked_codes(labels: Any, n_nodes: int) -> Nodes:
 
 
 def _checked_nodes(nodes: Any, n_nodes: int) -> Nodes:
-    try:
-        return np.unique(np.arange(n_nodes)[np.asarray(nodes)])
-    except IndexError as error:
-        raise LabelError(
-            f"Training nodes must be indices below {n_nodes:,}, the number of labels, or a mask "
-            f"of that length; {error}."
-        ) from error
+    given = np.asarray(nodes)
+    if given.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if given.dtype == bool and given.shape == (n_nodes,):
+        return np.flatnonzero(given)
+    if given.dtype.kind in "iu" and given.min() >= 0 and given.max() < n_nodes:
+        return np.unique(given).astype(np.int64)
+    raise LabelError(
+        f"Training nodes must be indices from 0 to {n_nodes - 1:,}, one less than the number of "
+        f"labels, or a mask of that number; got {reprlib.repr(given.tolist())}."
+    )
 
 
-def _check_classes(codes: Nodes, n_classes: int) -> None:
-    if n_classes < 2:
+def _check_classes(codes: Nodes, n_classes: int, rate: float) -> None:
+    if n_classes < 2 and rate > 0:
         raise LabelError(f"A wrong label needs at least two classes, got {n_classes}.")
     if len(codes) and not (codes.min() >= 0 and codes.max() < n_classes):
         raise LabelError(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 MISSING = "–"
+NO_RUNS = "no runs yet"
 
 _MEANS_SOMETHING = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

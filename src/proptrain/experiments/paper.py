@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import NamedTuple
 
+from proptrain.experiments.specs import DATASETS
+
 
 class Published(NamedTuple):
     """A mean accuracy in percent and the half-width of its 95 % interval, over 100 runs."""
@@ -13,15 +15,12 @@ class Published(NamedTuple):
     half_width: float
 
 
-_DATASETS = ("citeseer", "cora_ml", "pubmed", "ms_academic")
-
-
 def _row(*cells: tuple[float, float]) -> dict[str, Published]:
-    return {name: Published(*cell) for name, cell in zip(_DATASETS, cells, strict=True)}
+    return {name: Published(*cell) for name, cell in zip(DATASETS, cells, strict=True)}
 
 
 def _numbers(*values: float) -> dict[str, float]:
-    return dict(zip(_DATASETS, values, strict=True))
+    return dict(zip(DATASETS, values, strict=True))
 
 
 ACCURACY = MappingProxyType(

@@ -42,6 +42,16 @@ class Experiment:
         """Whether something must be trained for it."""
         return self.kind not in ("statistics", "characteristics")
 
+    @property
+    def heading(self) -> str:
+        """The title with the paper's number, where the paper has one.
+
+        >>> EXPERIMENTS["table2"].heading
+        'Table 2. Statistics of the data sets'
+        """
+        number = self.name.removeprefix("table")
+        return f"Table {number}. {self.title}" if number.isdigit() else self.title
+
     def narrowed(
         self,
         *,

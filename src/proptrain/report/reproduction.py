@@ -16,7 +16,8 @@ from proptrain.experiments.protocol import Run
 from proptrain.experiments.specs import Experiment
 from proptrain.experiments.statistics import FEWEST
 from proptrain.experiments.store import FILE_NAME
-from proptrain.experiments.tables import DEVIATIONS, make_table
+from proptrain.experiments.tables import make_table
+from proptrain.experiments.tables.accuracy import DEVIATIONS
 from proptrain.experiments.tasks import list_tasks, task_of
 from proptrain.files import unwritable_is_ours, whole_file
 from proptrain.report.figures import caption_of, make_figure

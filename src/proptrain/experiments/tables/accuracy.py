@@ -1,0 +1,149 @@
+"""Tables 4, 5 and 8: accuracies beside the paper's, and the test of PTA against APPNP."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from proptrain.experiments import paper
+from proptrain.experiments.grid import (
+    MISSING,
+    NO_RUNS,
+    Table,
+    counted,
+    listed,
+    plus_minus,
+    scientific,
+    signed,
+)
+from proptrain.experiments.paper import Published
+from proptrain.experiments.protocol import Run
+from proptrain.experiments.samples import paired, percentages, select
+from proptrain.experiments.specs import Experiment
+from proptrain.experiments.statistics import (
+    FEWEST,
+    SIGNIFICANT,
+    Estimate,
+    bootstrap_mean,
+    paired_p_value,
+)
+from proptrain.experiments.tasks import list_tasks
+
+TOO_FEW = "too few runs"
+DEVIATIONS = "docs/deviations.md"
+OUTSIDE = ("above", "below")
+"""The verdicts on a mean that is not the paper's."""
+
+_TEST = "PTA vs APPNP"
+_TEST_NOTE = (
+    "p: paired t-test over the splits and initialisations that both have run, as if independent."
+)
+
+
+def accuracy_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
+    """Return mean accuracies with their intervals, differences and verdicts."""
+    rows: list[tuple[str, ...]] = []
+    tested = {"PTA", "APPNP"} <= set(experiment.methods)
+    for dataset in experiment.datasets:
+        for method in experiment.methods:
+            own = select(runs, dataset, method)
+            rows.append((dataset, method, *_accuracy_cells(experiment, dataset, method, own)))
+        if tested:
+            rows.append((dataset, _TEST, *_test_cells(experiment, dataset, runs)))
+    header = ("data set", "method", "paper, %", "ours, %", "difference", "verdict", "runs")
+    notes = (
+        "Mean accuracy in per cent ± half the width of its 95 % bootstrap interval over the runs.",
+        *_comparison_notes(experiment, rows),
+        *(_TEST_NOTE,) * tested,
+    )
+    return Table(experiment.heading, header, tuple(rows), notes, n_labels=2)
+
+
+def verdict(published: Published, ours: Estimate) -> str:
+    """Say on which side of the paper's mean ours lies, if it lies outside of both intervals.
+
+    >>> verdict(Published(75.98, 0.24), Estimate(75.6, 75.4, 75.8))  # 0.38 away, 0.44 allowed
+    'inside'
+    >>> verdict(Published(75.98, 0.24), Estimate(75.0, 74.8, 75.2))
+    'below'
+    """
+    difference = ours.mean - published.mean
+    if abs(difference) <= published.half_width + ours.half_width:
+        return "inside"
+    above, below = OUTSIDE
+    return above if difference > 0 else below
+
+
+def _comparison_notes(experiment: Experiment, rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Say what our numbers may be compared with, and where they differ."""
+    if experiment.validation:
+        return (
+            "Ours are on the validation seeds and nodes, which are for settling choices; the "
+            "paper's are on test nodes, so they are not set beside them.",
+        )
+    if not any(_published(experiment, *row[:2]) for row in rows):
+        return ("The paper has no numbers for these methods.",)
+    return (
+        "The paper's are over 100 runs.",
+        "“inside”: our mean lies within the paper's half-width plus ours of the paper's mean. "
+        f"Fewer than {FEWEST} runs are not judged.",
+        *_outside_note(rows),
+    )
+
+
+def _outside_note(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    outside = [f"{row[1]} on {row[0]} ({row[-2]})" for row in rows if row[-2] in OUTSIDE]
+    if not outside:
+        return ()
+    return (f"Outside: {listed(outside)}. What we know of the reasons is in {DEVIATIONS}.",)
+
+
+def _published(experiment: Experiment, dataset: str, method: str) -> Published | None:
+    """Return the paper's number, if it is of the same nodes as ours."""
+    return None if experiment.validation else paper.ACCURACY.get(method, {}).get(dataset)
+
+
+def _accuracy_cells(
+    experiment: Experiment, dataset: str, method: str, runs: tuple[Run, ...]
+) -> tuple[str, ...]:
+    published = _published(experiment, dataset, method)
+    told = plus_minus(published.mean, published.half_width) if published else MISSING
+    done = _done(experiment, dataset, method, len(runs))
+    if not runs:
+        return told, NO_RUNS, MISSING, MISSING, done
+    ours = bootstrap_mean(percentages(runs))
+    mean = plus_minus(ours.mean, ours.half_width)
+    if not published:
+        return told, mean, MISSING, MISSING, done
+    judged = verdict(published, ours) if len(runs) >= FEWEST else TOO_FEW
+    return told, mean, signed(ours.mean - published.mean), judged, done
+
+
+def _done(experiment: Experiment, dataset: str, method: str, n_done: int) -> str:
+    """Say how many runs there are of those wanted; some methods differ by their splits alone."""
+    wanted = list_tasks([experiment.narrowed(datasets=[dataset], methods=[method])])
+    return f"{n_done} of {len(wanted)}"
+
+
+def _test_cells(experiment: Experiment, dataset: str, runs: Sequence[Run]) -> tuple[str, ...]:
+    published = None if experiment.validation else paper.P_VALUES.get(dataset)
+    told = MISSING if published is None else f"p = {scientific(published)}"
+    pta, appnp = paired(select(runs, dataset, "PTA"), select(runs, dataset, "APPNP"))
+    pairs = counted(len(pta), "pair")
+    if not pta:
+        return told, "no pairs yet", MISSING, MISSING, pairs
+    p_value = paired_p_value(pta, appnp)
+    ours = MISSING if math.isnan(p_value) else f"p = {scientific(p_value)}"
+    lead = float(np.mean(pta) - np.mean(appnp))
+    judged = _winner(lead, p_value) if len(pta) >= FEWEST else TOO_FEW
+    return told, ours, MISSING, judged, pairs
+
+
+def _winner(lead: float, p_value: float) -> str:
+    if math.isnan(p_value):
+        return MISSING
+    if p_value >= SIGNIFICANT:
+        return f"p ≥ {SIGNIFICANT}"
+    return "PTA better" if lead > 0 else "APPNP better"

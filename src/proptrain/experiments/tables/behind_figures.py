@@ -1,0 +1,77 @@
+"""The numbers behind the figures: curves against noise, and boxes of accuracies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from proptrain.experiments.grid import MISSING, NO_RUNS, Table, plus_minus
+from proptrain.experiments.protocol import Run
+from proptrain.experiments.samples import percentages, select, spreads
+from proptrain.experiments.specs import Experiment
+from proptrain.experiments.statistics import bootstrap_mean
+
+
+def curve_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
+    """Return mean accuracies at each rate of noise."""
+    rates = [rate for rate in experiment.rates if rate is not None]
+    rows = [
+        (dataset, method, *(_mean_cell(select(runs, dataset, method, rate)) for rate in rates))
+        for dataset in experiment.datasets
+        for method in experiment.methods
+    ]
+    header = ("data set", "method", *(f"{100 * rate:g} %" for rate in rates))
+    kind = "edges that join two classes" if experiment.noise == "structure" else "wrong labels"
+    counts = [
+        len(select(runs, dataset, method, rate))
+        for dataset in experiment.datasets
+        for method in experiment.methods
+        for rate in rates
+    ]
+    notes = (
+        f"Mean accuracy in per cent ± half the width of its 95 % interval, by the share of {kind}.",
+        f"Runs behind each number: {_range(counts)} of {experiment.n_runs}.",
+    )
+    return Table(experiment.heading, header, tuple(rows), notes, n_labels=2)
+
+
+def _range(counts: Sequence[int]) -> str:
+    """Write the smallest and the largest of some numbers.
+
+    >>> _range([3, 10, 7]), _range([10, 10])
+    ('3 to 10', '10')
+    """
+    return " to ".join(map(str, sorted({min(counts), max(counts)})))
+
+
+def _mean_cell(runs: Sequence[Run]) -> str:
+    if not runs:
+        return MISSING
+    ours = bootstrap_mean(percentages(runs))
+    return plus_minus(ours.mean, ours.half_width, digits=1)
+
+
+def box_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
+    """Return medians, quartiles and the spread over initialisations."""
+    rows = [
+        (dataset, method, *_box_cells(select(runs, dataset, method), experiment.n_runs))
+        for dataset in experiment.datasets
+        for method in experiment.methods
+    ]
+    header = ("data set", "method", "median, %", "middle half, %", "spread", "runs")
+    notes = (
+        "The middle half reaches from the first quartile to the third.",
+        "Spread: standard deviation over the initialisations of a split, in points, averaged over "
+        "the splits.",
+    )
+    return Table(experiment.heading, header, tuple(rows), notes, n_labels=2)
+
+
+def _box_cells(runs: Sequence[Run], n_runs: int) -> tuple[str, ...]:
+    if not runs:
+        return NO_RUNS, MISSING, MISSING, f"0 of {n_runs}"
+    low, middle, high = np.percentile(percentages(runs), [25, 50, 75])
+    by_split = spreads(runs)
+    spread = f"{np.mean(list(by_split.values())):.2f}" if by_split else MISSING
+    return f"{middle:.2f}", f"{low:.2f} to {high:.2f}", spread, f"{len(runs)} of {n_runs}"
