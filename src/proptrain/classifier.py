@@ -116,6 +116,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self.scheme  # type: ignore[no-any-return]
 
+    def _check_switches(self, *names: str) -> None:
+        for name in names:
+            if not isinstance(value := getattr(self, name), bool | np.bool_):
+                raise InvalidInputError(f"{name} must be True or False, got {value!r}.")
+
     def _posing(self) -> dict[str, Any]:
         """Return the parameters that `pose_problem` asks for."""
         return {

@@ -157,6 +157,7 @@ class PTAClassifier(GraphClassifier):
         stop: the model never sees their labels. ``on_epoch`` is called with the number and the
         stopping accuracy of each epoch, for a progress bar.
         """
+        self._check_switches("clamp", "fast")
         features = self._features_of(X, reset=True)
         random = check_random_state(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
@@ -293,6 +294,7 @@ class LabelPropagationClassifier(GraphClassifier):
 
         ``stopping`` nodes are left out, so that both classifiers see the same labels.
         """
+        self._check_switches("clamp")
         features = None if X is None else self._features_of(X, reset=True)
         random = check_random_state(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())

@@ -744,6 +744,10 @@ def test_parameters_that_cannot_be():
     fit_error("epsilon must be a positive number, got 0", clf=pta(epsilon=0))
     fit_error("alpha, the weight of the restart, must be above 0", clf=pta(alpha=0))
     fit_error("steps must be a whole number", clf=lp(steps=-1))
+    fit_error("n_hidden must be a whole number, at least 1, got True", clf=pta(n_hidden=True))
+    fit_error("clamp must be True or False, got 'yes'", clf=pta(clamp="yes"))
+    fit_error("clamp must be True or False, got 1", clf=lp(clamp=1))
+    fit_error("fast must be True or False, got None", clf=pta(fast=None))
     fit_error("normalisation must be one of symmetric", clf=pta(normalisation="sym"))
     fit_error("graph must be 'knn', None.*got 'nearest'", graph="nearest")
     fit_error(

@@ -541,7 +541,7 @@ def test_sizes_that_a_description_claims_fill_no_memory(tmp_path, clf, change, m
         ({"architecture": "GAT"}, "Cannot use the model.*architecture must be one of"),
         ({"architecture": ["GCN"]}, "Cannot use the model.*architecture must be one of"),
         ({"architecture": "MLP"}, "no complete proptrain model.*weights.weight1"),
-        ({"architecture": "PPNP", "edge_dropout": 0.5}, "edge_dropout has no effect on PPNP"),
+        ({"ensemble": "no"}, "Cannot use the model.*ensemble must be True or False, got 'no'"),
         ({"alpha": 7}, "Cannot use the model.*alpha"),
         ({"steps": -3}, "Cannot use the model.*steps"),
     ],

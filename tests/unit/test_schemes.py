@@ -103,7 +103,7 @@ def test_alpha_must_be_a_share(make, alpha):
     [lambda k: PPR(steps=k), lambda k: Power(steps=k), lambda k: Mean(k), lambda k: Heat(steps=k)],
     ids=["ppr", "power", "mean", "heat"],
 )
-@pytest.mark.parametrize("steps", [-1, 2.5, math.nan, math.inf])
+@pytest.mark.parametrize("steps", [-1, 2.5, math.nan, math.inf, True])
 def test_steps_must_be_a_whole_number(make, steps):
     with pytest.raises(InvalidInputError, match=f"whole number, 0 or more, got {steps}"):
         make(steps)
@@ -134,3 +134,10 @@ def test_t_beyond_reason_is_refused():
 def test_tol_must_lie_between_0_and_1(tol):
     with pytest.raises(InvalidInputError, match=f"tol must lie between 0 and 1, got {tol}"):
         Exact(tol=tol)
+
+
+def test_an_exact_propagation_that_will_take_long_says_so():
+    with pytest.warns(UserWarning, match=r"With alpha 0.001 .* takes 14,502 steps"):
+        scheme = Exact(alpha=0.001)
+    assert len(scheme.mixing) == 14_502
+    Exact(alpha=0.01)  # some 1,400 steps: no warning

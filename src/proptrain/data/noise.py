@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -226,9 +226,9 @@ def _kind(partners: _Partners) -> str:
 
 
 def _check_draw(rate: Any, seed: Any) -> None:
-    if not (isinstance(rate, Real) and 0 <= rate <= 1):
+    if not (isinstance(rate, Real) and 0 <= float(rate) <= 1):
         raise InvalidInputError(f"A noise rate is a share between 0 and 1, got {rate!r}.")
-    if not (isinstance(seed, Integral) and 0 <= seed < 2**32):
+    if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**32):
         raise InvalidInputError(
             "A seed must be a whole number from 0 to 2³² - 1, so that the same noise can be made "
             f"again; got {seed!r}."

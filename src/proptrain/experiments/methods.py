@@ -52,7 +52,8 @@ def _own_steps(architecture: str) -> Make:
     """Make a network that takes as many steps as its own paper says, whatever is compared."""
 
     def make(*, alpha: float, steps: int, seed: int) -> Any:  # noqa: ARG001
-        return GNNClassifier(architecture=architecture, alpha=alpha, random_state=seed)  # type: ignore[arg-type]
+        restart = {"alpha": alpha} if architecture == "PPNP" else {}
+        return GNNClassifier(architecture=architecture, random_state=seed, **restart)  # type: ignore[arg-type]
 
     return make
 

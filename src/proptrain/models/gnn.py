@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -28,11 +29,12 @@ Architecture = Literal["MLP", "GCN", "SGCN", "DAGNN", "APPNP", "PPNP"]
 _STEPS = {"MLP": 0, "GCN": 2, "SGCN": 2, "DAGNN": 10, "APPNP": 10}
 
 _ONLY_FOR: dict[str, tuple[Any, tuple[Architecture, ...]]] = {
+    "alpha": (0.1, ("APPNP", "PPNP")),
     "steps": (None, ("APPNP", "SGCN", "DAGNN")),
     "edge_dropout": (0.0, ("APPNP",)),
     "ensemble": (True, ("APPNP", "PPNP", "SGCN")),
 }
-"""Parameters that not every network heeds: the value that says nothing, and who heeds others."""
+"""Parameters that not every network heeds: the default, and who heeds other values."""
 
 
 class GNNClassifier(GraphClassifier):
@@ -124,6 +126,7 @@ class GNNClassifier(GraphClassifier):
     ) -> Self:
         """Fit to the features X (n, f), labels y (n,) and graph; see `PTAClassifier.fit`."""
         self._check_parameters()
+        self._warn_of_unheeded()
         features = self._features_of(X, reset=True)
         random = check_random_state(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
@@ -144,7 +147,8 @@ class GNNClassifier(GraphClassifier):
         return self._finish(problem, self._tell(features, engine, n_classes))
 
     def _check_parameters(self) -> None:
-        """Raise for what cannot be, and for what would be silently ignored."""
+        """Raise for what cannot be."""
+        self._check_switches("ensemble")
         if self.architecture not in get_args(Architecture):
             raise InvalidInputError(
                 f"architecture must be one of {', '.join(get_args(Architecture))}; got "
@@ -156,12 +160,16 @@ class GNNClassifier(GraphClassifier):
             raise InvalidInputError(
                 f"edge_dropout must be at least 0 and below 1, got {self.edge_dropout!r}."
             )
-        for name, (nothing, architectures) in _ONLY_FOR.items():
-            value = getattr(self, name)
-            if value != nothing and self.architecture not in architectures:
-                raise InvalidInputError(
-                    f"{name} has no effect on {self.architecture}, only on "
-                    f"{', '.join(architectures)}; leave it at {nothing}, got {value!r}."
+
+    def _warn_of_unheeded(self) -> None:
+        """Say what has no effect. No error: a search over networks varies all of them alike."""
+        for name, (default, architectures) in _ONLY_FOR.items():
+            if getattr(self, name) != default and self.architecture not in architectures:
+                warnings.warn(
+                    f"{name}={getattr(self, name)!r} has no effect on {self.architecture}, only on "
+                    f"{', '.join(architectures)}.",
+                    UserWarning,
+                    stacklevel=3,
                 )
 
     def _n_steps(self) -> int:
@@ -192,7 +200,8 @@ class GNNClassifier(GraphClassifier):
             return f
         if self.architecture == "DAGNN":
             return DAGNN(f, step, self._n_steps(), n_classes=n_classes, generator=generator)
-        spread = Spread(engine, self._scheme(), self.edge_dropout)
+        edge_dropout = self.edge_dropout if self.architecture == "APPNP" else 0.0
+        spread = Spread(engine, self._scheme(), edge_dropout)
         return Decoupled(f, spread, ensembles=self.ensemble)
 
     def _tell(self, features: Features, engine: LocalEngine, n_classes: int) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ neighbours alpha.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError
+
+MANY_STEPS = 5000
+"""More than these take so long that one would want to know beforehand."""
 
 
 class Scheme(Protocol):
@@ -138,13 +142,24 @@ class Exact:
         _check_alpha(self.alpha)
         if not 0 < self.tol < 1:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
+        if self._n_steps > MANY_STEPS:
+            warnings.warn(
+                f"With alpha {self.alpha:g} the exact propagation takes {self._n_steps:,} steps. "
+                "A larger alpha or tol takes fewer, and PPR as many as you say.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     @property
     def mixing(self) -> tuple[float, ...]:
         """The numbers c_1 … c_K."""
+        return (1 - self.alpha,) * self._n_steps
+
+    @property
+    def _n_steps(self) -> int:
         if self.alpha == 1:
-            return (0.0,)
-        return (1 - self.alpha,) * math.ceil(math.log(self.tol / 2) / math.log1p(-self.alpha))
+            return 1
+        return math.ceil(math.log(self.tol / 2) / math.log1p(-self.alpha))
 
 
 def coefficients(scheme: Scheme) -> NDArray[np.float64]:
@@ -167,5 +182,6 @@ def _check_alpha(alpha: float) -> None:
 
 
 def _check_steps(steps: int) -> None:
-    if not (isinstance(steps, int | np.integer) and steps >= 0):
+    is_whole = isinstance(steps, int | np.integer) and not isinstance(steps, bool)
+    if not (is_whole and steps >= 0):
         raise InvalidInputError(f"steps must be a whole number, 0 or more, got {steps!r}.")

@@ -61,7 +61,8 @@ class TrainSettings:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and int(value) >= 1
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_whole and int(value) >= 1
 
 
 def _is_in(low: float, value: Any, high: float = math.inf) -> bool:
