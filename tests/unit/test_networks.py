@@ -268,6 +268,30 @@ def test_scores_and_gradients_are_those_of_the_dense_formula(name, kind, adjacen
     assert not network.drops
 
 
+@kinds
+@networks
+@few
+@given(adjacency=adjacencies(), drawn=st.data())
+def test_some_nodes_scores_are_the_same_from_what_these_nodes_need(name, kind, adjacency, drawn):
+    n = len(adjacency)
+    features = features_of(n)
+    nodes = np.array(drawn.draw(st.lists(st.integers(0, n - 1), min_size=1, unique=True)))
+    network = NETWORKS[name](engine_of(adjacency, kind), drawn_weights())
+    parameters = list(network.parameters())
+    narrow, needed = network.narrowed(nodes)
+    scores = narrow(FeatureMatrix(features if needed is None else features[needed]))
+    whole = network(FeatureMatrix(features))[torch.from_numpy(nodes)]
+    got, wanted = (value_and_gradients(one, *parameters) for one in (scores, whole))
+    all_close(got, wanted, 1e-5)
+
+
+def test_a_gcn_needs_only_what_is_within_two_steps():
+    path = np.diag(np.ones(9), 1) + np.diag(np.ones(9), -1)
+    network = NETWORKS["GCN"](engine_of(path), drawn_weights())
+    _, needed = network.narrowed(np.array([0, 6]))
+    assert needed.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
 @networks
 def test_the_first_layer_is_the_one_that_reads_the_features(name):
     network = NETWORKS[name](engine_of(np.zeros((2, 2))), drawn_weights())

@@ -90,6 +90,18 @@ def freeze(matrix: sp.csr_array) -> sp.csr_array:
     return matrix
 
 
+def with_short_indices(matrix: sp.csr_array) -> sp.csr_array:
+    """Return the matrix with indices of 32 bits, if they fit: half the memory, faster products.
+
+    >>> with_short_indices(sp.csr_array(np.eye(2))).indices.dtype
+    dtype('int32')
+    """
+    if max(matrix.nnz, *matrix.shape) > np.iinfo(np.int32).max:
+        return matrix
+    short = (part.astype(np.int32, copy=False) for part in (matrix.indices, matrix.indptr))
+    return sp.csr_array((matrix.data, *short), shape=matrix.shape)
+
+
 def _clean(matrix: Any) -> tuple[sp.csr_array, EdgeCounts]:
     if not sp.issparse(matrix):
         raise GraphError(
@@ -114,7 +126,7 @@ def _clean(matrix: Any) -> tuple[sp.csr_array, EdgeCounts]:
         duplicates=int(np.count_nonzero(kept) - directed.nnz),
         one_way=int(adjacency.nnz - directed.nnz),
     )
-    return _with_small_indices(adjacency), counts
+    return with_short_indices(adjacency), counts
 
 
 def _checked_weights(entries: sp.coo_array) -> NDArray[np.float32]:
@@ -147,11 +159,3 @@ def _merge(
     first = np.flatnonzero(np.r_[True, (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])])
     largest = np.maximum.reduceat(weights, first)
     return sp.csr_array(sp.coo_array((largest, (rows[first], columns[first])), shape=shape))
-
-
-def _with_small_indices(matrix: sp.csr_array) -> sp.csr_array:
-    """Use int32 indices wherever they suffice: half the memory, and faster products."""
-    if max(matrix.nnz, matrix.shape[0]) > np.iinfo(np.int32).max:
-        return matrix
-    indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
-    return sp.csr_array((matrix.data, indices, indptr), shape=matrix.shape)

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from proptrain.classifier import GraphClassifier, Layout, is_reached, needed
 from proptrain.data.dataset import Features
 from proptrain.data.graph import Graph
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, unknown_name
 from proptrain.models.networks import DAGNN, GCN, Decoupled, Linear
 from proptrain.models.spread import Spread
 from proptrain.problem import pose_problem
@@ -136,9 +136,7 @@ class GNNClassifier(GraphClassifier):
             features,
             problem,
             random,
-            network=None  # which looks at the labelled nodes alone, where the others need all
-            if self.architecture == "MLP"
-            else lambda generator: self._network(engine, n_features, n_classes, generator),
+            network=lambda generator: self._network(engine, n_features, n_classes, generator),
             on_epoch=on_epoch,
         )
         self.features_ = features
@@ -150,10 +148,7 @@ class GNNClassifier(GraphClassifier):
         """Raise for what cannot be."""
         self._check_switches("ensemble")
         if self.architecture not in get_args(Architecture):
-            raise InvalidInputError(
-                f"architecture must be one of {', '.join(get_args(Architecture))}; got "
-                f"{self.architecture!r}."
-            )
+            raise unknown_name("architecture", self.architecture, get_args(Architecture))
         PPR(self.alpha, 0 if self.steps is None else self.steps)  # which says what they must be
         is_number = isinstance(self.edge_dropout, float | int | np.floating)
         if not (is_number and 0 <= self.edge_dropout < 1):

@@ -1,16 +1,26 @@
-"""Networks with the graph inside: each step of their training needs all nodes.
+"""Networks with the graph inside: each step of their training needs more nodes than it is for.
 
 All give scores (n, C) whose softmax is the prediction.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from proptrain.models.spread import Spread
 from proptrain.train.predictor import Network, Predictor, coins_beside, initial_bias, initial_weight
 from proptrain.train.products import FeatureMatrix, rectified, tall_product
+
+Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+"""A step over the graph, from the signal of some nodes to that of others."""
 
 
 class Decoupled(Network):
@@ -36,6 +46,10 @@ class Decoupled(Network):
     def first_layer(self) -> nn.Parameter:
         """The first layer of f."""
         return self.f.weight1
+
+    def narrowed(self, nodes: NDArray[np.int64]) -> tuple[Network, None]:
+        """Return the network for these nodes' scores: ten steps come by nearly every node."""
+        return _Chosen(self, nodes), None
 
     @property
     def drops(self) -> bool:
@@ -73,7 +87,8 @@ class GCN(Network):
         generator: torch.Generator,
     ) -> None:
         super().__init__(dropout, coins_beside(generator))
-        self.step = step
+        self.steps: tuple[Step, Step] = (step, step)
+        self._operator = step.engine.operator_in(np.dtype(np.float32))
         self.weight1 = initial_weight(n_features, n_hidden, generator)
         self.bias1 = initial_bias(n_hidden, generator)
         self.weight2 = initial_weight(n_hidden, n_classes, generator)
@@ -84,9 +99,18 @@ class GCN(Network):
         rate = self.dropout if self.training else 0.0
         if rate > 0:
             features = features.dropped(rate, self.random)
-        hidden = self.step(features @ self.weight1)  # (n, h)
+        first, second = self.steps
+        hidden = first(features @ self.weight1)  # (n, h)
         hidden = rectified(hidden, self.bias1, rate, self.random)
-        return self.step(tall_product(hidden, self.weight2)) + self.bias2
+        return second(tall_product(hidden, self.weight2)) + self.bias2
+
+    def narrowed(self, nodes: NDArray[np.int64]) -> tuple[Network, NDArray[np.int64]]:
+        """Return the network for these nodes' scores, and the nodes within two steps of them."""
+        second, near = _step_to(nodes, self._operator)
+        first, farther = _step_to(near, self._operator)
+        narrow = copy.copy(self)  # with the same weights
+        narrow.steps = (first, second)
+        return narrow, farther
 
 
 class DAGNN(Network):
@@ -124,3 +148,29 @@ class DAGNN(Network):
     def first_layer(self) -> nn.Parameter:
         """The first layer of f."""
         return self.f.weight1
+
+    def narrowed(self, nodes: NDArray[np.int64]) -> tuple[Network, None]:
+        """Return the network for these nodes' scores: ten steps come by nearly every node."""
+        return _Chosen(self, nodes), None
+
+
+class _Chosen(Network):
+    """The scores of some nodes, of a network that needs all."""
+
+    def __init__(self, network: Network, nodes: NDArray[np.int64]) -> None:
+        super().__init__(network.dropout, network.random)
+        self.network = network
+        self.nodes = torch.from_numpy(nodes)
+
+    def forward(self, features: FeatureMatrix) -> torch.Tensor:
+        """Return the scores, shape (m, C)."""
+        scores: torch.Tensor = self.network(features)
+        return scores[self.nodes]
+
+
+def _step_to(nodes: NDArray[np.int64], operator: sp.csr_array) -> tuple[Step, NDArray[np.int64]]:
+    """Return the step to these nodes alone, and the nodes that it comes from."""
+    rows = operator[nodes]
+    sources = np.unique(rows.indices).astype(np.int64)
+    step = FeatureMatrix(rows[:, sources])
+    return step.__matmul__, sources

@@ -123,8 +123,7 @@ def train_predictor(
     judged_rows = _judged_rows(trained_rows, stop)
 
     def measured(rows: NDArray[np.int64]) -> tuple[_Forward, _Targets]:
-        forward = _Forward(features, rows, whole=network is not None)
-        return forward, _Targets(soft_labels[rows], settings.loss_weight)
+        return _Forward(model, features, rows), _Targets(soft_labels[rows], settings.loss_weight)
 
     judge, judged = measured(judged_rows)
     # Without dropout the forward that judges one step is the forward of the next. With it, a step
@@ -138,10 +137,10 @@ def train_predictor(
 
     with _one_thread_if(judge.is_sparse):
         if shared:
-            log_f, f = judge(model)
+            log_f, f = judge()
         for epoch in range(settings.max_epochs):
             if not shared:
-                log_f, f = practise(model.train())
+                log_f, f = practise(drop=True)
             loss = trained.loss(log_f, weighting(f, epoch))
             loss = loss + settings.weight_decay / 2 * (model.first_layer**2).sum()
             train_loss = _finite(loss.item(), epoch)
@@ -150,7 +149,7 @@ def train_predictor(
             optimiser.step()
 
             with torch.set_grad_enabled(shared):
-                log_f, f = judge(model.eval())
+                log_f, f = judge()
             stop_loss, stop_accuracy = stop_targets.loss(log_f).item(), stop.accuracy(f.numpy())
             agreement, gamma = judged.agreement(f), gamma_of(weighting, epoch)
             epochs.append((train_loss, stop_loss, agreement, stop_accuracy, gamma))
@@ -172,23 +171,21 @@ def _judged_rows(trained_rows: NDArray[np.int64], stop: StoppingNodes) -> NDArra
 
 
 class _Forward:
-    """log f and f of some nodes: the network is given only them, or the whole if it asks for it."""
+    """log f and f of some nodes, from the features that a network needs for them."""
 
     def __init__(
         self,
+        model: Network,
         features: NDArray[np.float32] | sp.csr_array,
         rows: NDArray[np.int64],
-        *,
-        whole: bool,
     ) -> None:
-        every = len(rows) == features.shape[0]
-        self._matrix = FeatureMatrix(features if whole or every else features[rows])
-        self._rows = torch.from_numpy(rows) if whole and not every else None
+        self._network, needed = model.narrowed(rows)
+        all_of_them = needed is None or len(needed) == features.shape[0]
+        self._matrix = FeatureMatrix(features if all_of_them else features[needed])
         self.is_sparse = self._matrix.is_sparse
 
-    def __call__(self, model: Network) -> tuple[torch.Tensor, torch.Tensor]:
-        scores = model(self._matrix)
-        return class_probabilities(scores if self._rows is None else scores[self._rows])
+    def __call__(self, *, drop: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        return class_probabilities(self._network.train(drop)(self._matrix))
 
 
 def predict_probabilities(

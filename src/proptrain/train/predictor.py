@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from proptrain.train.products import FeatureMatrix, rectified, tall_product
@@ -30,6 +31,13 @@ class Network(nn.Module):
     def drops(self) -> bool:
         """Whether a step in training differs from the same step in earnest."""
         return self.dropout > 0
+
+    def narrowed(self, nodes: NDArray[np.int64]) -> tuple[Network, NDArray[np.int64] | None]:
+        """Return this network for the scores of these nodes alone, and whose features it needs.
+
+        None means all nodes' features. The weights are shared.
+        """
+        return self, nodes
 
 
 class Predictor(Network):

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from proptrain.data.graph import with_short_indices
 from proptrain.kernels import (
     dense_product,
     drop_entries,
@@ -20,7 +21,6 @@ from proptrain.kernels import (
     sparse_product,
     transposed_product,
     transposed_sparse_product,
-    with_short_indices,
 )
 
 
