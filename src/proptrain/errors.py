@@ -19,6 +19,9 @@
 A message says what must be, what was given and what to do.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class ProptrainError(Exception):
     """The root of all errors that proptrain raises on purpose."""
@@ -70,3 +73,18 @@ class UnwritableOutputError(ProptrainError, OSError):
 
 class MissingPackageError(ProptrainError, ImportError):
     """An optional package is needed for this and is not installed."""
+
+
+def unknown_name(
+    what: str, given: object, known: Iterable[str], more: str = ""
+) -> InvalidInputError:
+    """Return the error for a name that is none of those known, with the one that may be meant.
+
+    >>> str(unknown_name("A colour", "Rde", ["red", "green"]))
+    "A colour must be one of red, green; got 'Rde'. Did you mean 'red'?"
+    """
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(str(given).lower(), names, n=1)
+    guess = f" Did you mean {names[close[0]]!r}?" if close else ""
+    told = f"{what} must be one of {', '.join(names.values())}; got {given!r}.{guess} {more}"
+    return InvalidInputError(told.rstrip())

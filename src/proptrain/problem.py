@@ -149,9 +149,10 @@ def _built_graph(
     if not isinstance(graph, str):
         return as_graph(graph, n_nodes=n_nodes)
     if graph != "knn":
+        guess = " Did you mean 'knn'?" if graph.lower() == "knn" else ""
         raise InvalidInputError(
             f"graph must be 'knn', None (no edges), or a graph: an adjacency matrix, edge list, "
-            f"NetworkX or PyTorch Geometric graph; got {graph!r}."
+            f"NetworkX or PyTorch Geometric graph; got {graph!r}.{guess}"
         )
     if features is None:
         raise InvalidInputError("graph='knn' is built from the features, but X is None.")

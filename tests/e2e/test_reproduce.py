@@ -122,7 +122,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, run):
     content = path.read_bytes()
     told = run("initialisation", *CHOICE, "--out", tmp_path)  # the same runs, shown another way
     assert told.code == 0
-    assert "4 runs: 4 are done, 0 are left" in told.err
+    assert "4 runs: 4 done, 0 left" in told.err
     assert "PTA" in told.out
     assert path.read_bytes() == content
 
@@ -134,7 +134,7 @@ def test_ctrl_c_ends_it_with_a_word_on_how_to_go_on(tmp_path):
     os.killpg(stopped.pid, signal.SIGINT)  # as a terminal does: the workers get it too
     _, err = stopped.communicate(timeout=20)
     assert stopped.returncode == 130, err
-    assert "runs left. The same command goes on from here." in " ".join(err.split())
+    assert re.search(r"\d runs? left. The same command goes on from here.", " ".join(err.split()))
     assert "Traceback" not in err
     assert read_runs(tmp_path / "runs.jsonl")
 
@@ -150,9 +150,13 @@ def test_a_folder_in_use_is_refused(tmp_path, run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["table9"], "must be one of table2, table3, .* or all; got 'table9'"),
+        (["table9"], "must be one of table2, table3, .*, all; got 'table9'. Did you mean 'table8'"),
+        (["TABLE5"], "got 'TABLE5'. Did you mean 'table5'"),
         (["table5", "--dataset", "cora-ml"], "got 'cora-ml'. Did you mean 'cora_ml'"),
-        (["table5", "--method", "GNC"], "The method must be one of .*PTA.*; got 'GNC'"),
+        (
+            ["table5", "--method", "GNC"],
+            "The method must be one of .*PTA.*; got 'GNC'. Did you mean 'GCN'",
+        ),
         (["table5", "--runs", "0"], r"from 1 to 100 \(20 splits with 5 init.*; got 0"),
         (["table5", "--runs", "101"], r"from 1 to 100 .*; got 101"),
         (["table2", "--method", "PTA"], "--method would change nothing: table2 .*Leave that out"),
@@ -204,12 +208,12 @@ def test_a_run_that_fails_leaves_the_others_and_is_tried_again(tmp_path, run, mo
         told = run("table5", *FAST, "--out", tmp_path)
         in_json = run("table5", *FAST, "--out", tmp_path / "json", "--json")
     assert told.code == in_json.code == 1
-    assert "1 runs failed; the same command tries them again:" in told.err
+    assert "Failed: 1 run. The same command tries again." in told.err
     assert re.search(r"- LP on cora \(split \d+, initialisation 0\): no luck", told.err)
     content = json.loads(in_json.out)
     assert (content["runs"], content["new"]) == (1, 1)
     assert [one["reason"] for one in content["failed"]] == ["no luck"]
-    assert "1 runs are done, 1 are missing" in (tmp_path / "README.md").read_text()
+    assert "1 run done, 1 missing" in (tmp_path / "README.md").read_text()
 
     again = run("table5", *FAST, "--out", tmp_path, "--json")
     assert again.code == 0
@@ -242,8 +246,8 @@ def test_runs_of_other_code_are_told_and_kept(tmp_path, run):
     assert "another state of the code" not in told.err
     told = run("table5", *FAST, "--out", earlier)
     assert (
-        "1 runs were made by another state of the code or other packages; they are kept. Name "
-        "another folder to start afresh."
+        "Kept, though made by another state of the code or other packages: 1 run. Name another "
+        "folder to start afresh."
     ) in told.err
     codes = [one.code for one in read_runs(earlier / "runs.jsonl")]
     assert codes == ["", code_digest()]
@@ -269,6 +273,47 @@ def test_a_narrower_command_keeps_what_the_pages_had(tmp_path, run):
     # All runs of table6 are among those of table7; others have some, and nobody asked for them.
     assert shown == ["table5", "table6", "table7", "structure-noise"]
     assert (tmp_path / "figures" / "structure-noise.svg").exists()
-    for name in ("table6", "table7", "structure-noise"):
+    for name in ("table6", "table7", "structure-noise --runs 1"):
         assert f"\nproptrain reproduce {name}\n" in page
     assert "proptrain reproduce table5 --dataset cora --method LP --runs 2\n" in page
+
+
+def test_a_narrower_command_keeps_the_rest_of_its_own_experiment(tmp_path, run):
+    earlier = EXPERIMENTS["table5"].narrowed(
+        datasets=["cora_ml", "cora"], methods=["LP", "PTA", "GCN"], n_runs=3
+    )
+    keep(tmp_path, earlier)
+    told = run("table5", *FAST, "--out", tmp_path, "--json")
+    content = json.loads(told.out)
+    assert (content["runs"], content["new"]) == (2, 0)
+    page = (tmp_path / "README.md").read_text()
+    assert "18 runs done, none missing" in page
+    for dataset in ("cora", "cora_ml"):
+        assert f"| {dataset} | GCN |" in page
+    words = "--dataset cora --dataset cora_ml --method GCN --method PTA --method LP --runs 3"
+    assert f"proptrain reproduce table5 {words}\n" in page
+
+
+def test_machines_are_told_the_numbers(tmp_path, run):
+    keep(
+        tmp_path, EXPERIMENTS["label-noise"].narrowed(datasets=["cora"], methods=["PTA"], n_runs=2)
+    )
+    words = ("label-noise", "--dataset", "cora", "--method", "PTA", "--runs", "2")
+    content = json.loads(run(*words, "--out", tmp_path, "--json").out)
+    assert content["files"][0] == str(tmp_path / "runs.jsonl")
+    told = content["accuracies"]
+    assert [cell["noise"] for cell in told] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    for cell in told:
+        assert (cell["experiment"], cell["dataset"], cell["method"]) == (
+            "label-noise",
+            "cora",
+            "PTA",
+        )
+        assert (cell["mean"], cell["runs"]) == (0.5, 2)
+    (table,) = content["tables"]
+    assert table["rows"][0][:3] == ["cora", "PTA", "50.0 ± 0.0"]
+
+
+def test_a_folder_without_figures_has_no_folder_for_them(tmp_path, run):
+    run("table2", "--dataset", "cora", "--out", tmp_path)
+    assert not (tmp_path / "figures").exists()

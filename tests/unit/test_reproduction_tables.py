@@ -361,7 +361,7 @@ def test_markdown_page_links_its_figures_and_closes_its_fence(folder: Path) -> N
     assert text.count("\n````\n") == 2
     assert "&lt;python&gt; 3.11 &amp; more" in text
     assert "no runs yet" in text
-    assert "are missing" in text
+    assert " missing" in text
     assert "Not measured." in text
 
 
@@ -433,11 +433,11 @@ def test_counts_done_and_missing(tmp_path: Path) -> None:
     experiment = narrowed("table8", n_runs=4)  # three methods
     runs = runs_for(experiment, lambda task: 80 + wobble(task))[:-5]
     write_reproduction([experiment], runs, tmp_path, versions={}, command="x")
-    assert "7 runs are done, 5 are missing" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "7 runs done, 5 missing" in (tmp_path / "README.md").read_text(encoding="utf-8")
     write_reproduction(  # and again over what is there
         [experiment], [], tmp_path, versions={}, command="x"
     )
-    assert "0 runs are done, 12 are missing" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "0 runs done, 12 missing" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_file_in_the_way_is_our_error(tmp_path: Path) -> None:

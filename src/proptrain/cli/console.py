@@ -45,11 +45,13 @@ def print_json(content: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
 
 
-def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """Print a table to standard output; the first column is left-aligned, numbers right."""
+def print_table(
+    title: str, columns: list[str], rows: list[list[str]], *, n_labels: int = 1
+) -> None:
+    """Print a table to standard output; columns that name a row are left-aligned, numbers right."""
     table = Table(title=Text(title), title_justify="left")
     for position, column in enumerate(columns):
-        justify: JustifyMethod = "left" if position == 0 else "right"
+        justify: JustifyMethod = "left" if position < n_labels else "right"
         # On a narrow terminal cells go on in a next line: half a name would name nothing.
         table.add_column(Text(column), justify=justify, overflow="fold")
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,7 +93,7 @@ def fit(
         return
     held_out = "" if accuracy is None else f", {accuracy:.1%} right on the stopping labels"
     say(f"{chosen.name} trained in {seconds:.1f} s{held_out}; written to {out}")
-    say(f"next: proptrain predict {out} --out predictions.csv")
+    say(f"next: proptrain predict {shlex.quote(str(out))} --out predictions.csv")
 
 
 def _train(

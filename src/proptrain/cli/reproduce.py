@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import closing
+from dataclasses import asdict
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from proptrain.cli.console import JsonOption, notes, print_json, print_table, say
 from proptrain.cli.data import DataDirOption
-from proptrain.errors import InvalidInputError, ProptrainError
+from proptrain.cli.pages import write_pages
+from proptrain.errors import InvalidInputError
+from proptrain.experiments.grid import counted
 
 if TYPE_CHECKING:
     from proptrain.data.dataset import Dataset
@@ -99,30 +102,19 @@ def reproduce(
     else:
         n_workers = workers or count_cores()
         found, n_new, failures = _complete(out, tasks, n_workers, data_dir, quiet=json)
-    command = _command(name, dataset or [], method or [], runs)
-    files = _write_pages(experiments, found, datasets, command, out, data_dir)
+    pages = write_pages(experiments, found, datasets, out, data_dir)
     done = [found[task] for task in tasks if task in found]
+    files = [str(path) for path in [out / FILE_NAME, *pages]]
     if json:
-        counts = {"runs": len(done), "new": n_new}
-        chosen = [experiment.name for experiment in experiments]
         failed = [{"run": str(one.task), "reason": one.reason} for one in failures]
-        paths = [str(path) for path in files]
-        print_json({"experiments": chosen, **counts, "failed": failed, "files": paths})
+        counts = {"runs": len(done), "new": n_new, "failed": failed}
+        print_json({**counts, **_results(experiments, done, datasets), "files": files})
     else:
         _show(experiments, done, datasets)
-        say("written: " + ", ".join(str(path) for path in [out / FILE_NAME, *files]))
+        say(f"written: {', '.join(files)}")
         _show_failures(failures)
     if failures:
         raise SystemExit(1)
-
-
-def _command(name: str, datasets: list[str], methods: list[str], n_runs: int | None) -> str:
-    """Return the command that gives the same numbers elsewhere: without folders and workers."""
-    words = ["proptrain", "reproduce", name]
-    words += [word for one in datasets for word in ("--dataset", one)]
-    words += [word for one in methods for word in ("--method", one)]
-    words += [] if n_runs is None else ["--runs", str(n_runs)]
-    return shlex.join(words)
 
 
 def _choose(
@@ -181,13 +173,13 @@ def _complete(
         left = [task for task in tasks if task not in store.runs]
         if not quiet:
             n_done = len(tasks) - len(left)
-            say(f"{len(tasks):,} runs: {n_done:,} are done, {len(left):,} are left")
+            say(f"{counted(len(tasks), 'run')}: {n_done:,} done, {len(left):,} left")
             _tell_other_code([store.runs[task] for task in tasks if task in store.runs])
         try:
             failures = _add_runs(store, left, n_workers, data_dir, quiet=quiet)
         except KeyboardInterrupt:
             n_left = sum(task not in store.runs for task in tasks)
-            say(f"Stopped with {n_left:,} runs left. The same command goes on from here.")
+            say(f"Stopped with {counted(n_left, 'run')} left. The same command goes on from here.")
             raise SystemExit(130) from None  # what shells say of a program that Ctrl-C ended
     return store.runs, len(left) - len(failures), failures
 
@@ -198,8 +190,8 @@ def _tell_other_code(kept: list[Run]) -> None:
 
     if n_other := sum(run.code != code_digest() for run in kept):
         say(
-            f"{n_other:,} runs were made by another state of the code or other packages; they are "
-            "kept. Name another folder to start afresh."
+            f"Kept, though made by another state of the code or other packages: "
+            f"{counted(n_other, 'run')}. Name another folder to start afresh."
         )
 
 
@@ -276,75 +268,9 @@ class _Progress:
             self._bar.update(self._shown, remaining=told)
 
 
-def _write_pages(
-    chosen: list[Experiment],
-    found: Mapping[Task, Run],
-    datasets: Mapping[str, Dataset],
-    command: str,
-    out: Path,
-    data_dir: Path | None,
-) -> list[Path]:
-    """Write the pages: the chosen experiments, and the others that the folder has runs of."""
-    from proptrain.experiments.tasks import list_tasks
-    from proptrain.experiments.versions import count_codes, versions
-    from proptrain.report.reproduction import write_reproduction
-
-    others = _others(chosen, found)
-    done = [found[task] for task in list_tasks([*chosen, *others]) if task in found]
-    codes = {"code of the runs": count_codes(done)} if done else {}
-    return write_reproduction(
-        _in_their_order([*chosen, *others]),
-        done,
-        out,
-        versions={**versions(), **codes},
-        command="\n".join([command, *(_command(one.name, [], [], None) for one in others)]),
-        datasets={**_graphs_of(others, done, data_dir), **datasets},
-    )
-
-
-def _others(chosen: list[Experiment], found: Mapping[Task, Run]) -> list[Experiment]:
-    """Return the experiments that runs of the folder were made for, or that are complete in it.
-
-    Some runs alone are not enough: most experiments share some, and nobody asked for them.
-    """
-    from proptrain.experiments.specs import EXPERIMENTS
-    from proptrain.experiments.tasks import list_tasks
-
-    names = {experiment.name for experiment in chosen}
-    asked_for = {run.experiment for run in found.values()}
-    return [
-        experiment
-        for name, experiment in EXPERIMENTS.items()
-        if name not in names and experiment.has_runs
-        if name in asked_for or found.keys() >= set(list_tasks([experiment]))
-    ]
-
-
-def _in_their_order(experiments: list[Experiment]) -> list[Experiment]:
-    from proptrain.experiments.specs import EXPERIMENTS
-
-    names = list(EXPERIMENTS)
-    return sorted(experiments, key=lambda experiment: names.index(experiment.name))
-
-
-def _graphs_of(
-    experiments: list[Experiment], done: list[Run], data_dir: Path | None
-) -> dict[str, Dataset]:
-    """Load the data sets whose own rate of noise the experiments' figures show."""
-    from proptrain.data.catalog import load_dataset
-
-    noisy = [experiment for experiment in experiments if experiment.noise == "structure"]
-    wanted = {name for experiment in noisy for name in experiment.datasets}
-    datasets = {}
-    for name in sorted(wanted & {run.dataset for run in done}):
-        with suppress(ProptrainError):  # nobody asked for it: a page without it will do
-            datasets[name] = load_dataset(name, data_dir, download=False)
-    return datasets
-
-
 def _show_failures(failures: list[Failure]) -> None:
     if failures:
-        say(f"{len(failures):,} runs failed; the same command tries them again:")
+        say(f"Failed: {counted(len(failures), 'run')}. The same command tries again.")
     for failure in failures:
         say(f"- {failure.task}: {failure.reason}")
 
@@ -354,6 +280,32 @@ def _show(experiments: list[Experiment], done: list[Run], datasets: Mapping[str,
 
     for experiment in experiments:
         table = make_table(experiment, done, datasets)
-        print_table(table.title, list(table.header), [list(row) for row in table.rows])
+        rows = [list(row) for row in table.rows]
+        print_table(table.title, list(table.header), rows, n_labels=table.n_labels)
         for note in table.notes:
             say(note)
+
+
+def _results(
+    experiments: list[Experiment], done: list[Run], datasets: Mapping[str, Dataset]
+) -> dict[str, Any]:
+    """Return for machines what is shown: tables as they are, and accuracies as numbers."""
+    from proptrain.experiments.summary import summarise
+    from proptrain.experiments.tables import make_table
+    from proptrain.experiments.tasks import runs_of
+
+    tables, accuracies = [], []
+    for experiment in experiments:
+        tables.append(
+            {"experiment": experiment.name, **asdict(make_table(experiment, done, datasets))}
+        )
+        own = runs_of(experiment, done) if experiment.has_runs else []
+        for dataset, rate in product(experiment.datasets, experiment.rates):
+            cell = [run for run in own if run.dataset == dataset and rate in (None, run.noise)]
+            named = {"experiment": experiment.name, "dataset": dataset, "noise": rate}
+            accuracies += [
+                {**named, "method": summary.method, **summary.to_json()}
+                for summary in summarise(cell)
+            ]
+    names = [experiment.name for experiment in experiments]
+    return {"experiments": names, "accuracies": accuracies, "tables": tables}

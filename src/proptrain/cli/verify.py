@@ -60,12 +60,12 @@ def verify(
         settings = {"dataset": name, "alpha": alpha, "steps": steps, "seed": seed}
         print_json({**settings, "holds": holds, "identities": told})
     else:
-        _show(name, identities)
+        _show(f"{name}, alpha {alpha:g}, {steps} steps, seed {seed}", identities)
     if not holds:
         raise typer.Exit(1)
 
 
-def _show(name: str, identities: list[Identity]) -> None:
+def _show(setting: str, identities: list[Identity]) -> None:
     rows = [
         [
             identity.statement,
@@ -77,4 +77,4 @@ def _show(name: str, identities: list[Identity]) -> None:
         for identity in identities
     ]
     columns = ["statement", "in the paper", "deviation", "bound", "holds"]
-    print_table(f"{name}: what the paper proves, and the largest deviations", columns, rows)
+    print_table(f"{setting}: what the paper proves, and the largest deviations", columns, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import http.client
 import importlib.resources
@@ -27,6 +26,7 @@ from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
     UnreadableFileError,
+    unknown_name,
 )
 from proptrain.files import whole_file
 
@@ -147,12 +147,8 @@ def find_entry(name: str) -> CatalogEntry:
     """Look up a name in the catalogue, or say which names there are."""
     if name in CATALOG:
         return CATALOG[name]
-    close = difflib.get_close_matches(str(name).lower().replace("-", "_"), CATALOG, n=1)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
-    raise InvalidInputError(
-        f"The name of a data set must be one of {', '.join(CATALOG)}; got {name!r}.{guess} "
-        "For a file of your own use proptrain.read_npz or proptrain.read_tables."
-    )
+    own = "For a file of your own use proptrain.read_npz or proptrain.read_tables."
+    raise unknown_name("The name of a data set", name, CATALOG, own)
 
 
 def find_file(name: str, data_dir: Folder | None = None) -> Path | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from proptrain.errors import InvalidInputError
+from proptrain.errors import unknown_name
 from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
@@ -125,7 +125,7 @@ def find_methods(names: list[str]) -> list[Method]:
     by_name = {name.lower(): method for name, method in METHODS.items()}
     for name in names:
         if name.lower() not in by_name:
-            listed = ", ".join(method.name for method in METHODS.values() if not method.variant)
-            raise InvalidInputError(f"The method must be one of {listed}; got {name!r}.")
+            listed = [method.name for method in METHODS.values() if not method.variant]
+            raise unknown_name("The method", name, listed)
     # Twice the same runs would pass for more runs, and narrow the interval.
     return list(dict.fromkeys(by_name[name.lower()] for name in names))

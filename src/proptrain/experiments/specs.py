@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from proptrain.errors import InvalidInputError
+from proptrain.errors import unknown_name
 
 DATASETS = ("citeseer", "cora_ml", "pubmed", "ms_academic")
 
@@ -169,7 +169,5 @@ def find_experiments(name: str) -> list[Experiment]:
     if name == "all":
         return list(EXPERIMENTS.values())
     if name not in EXPERIMENTS:
-        raise InvalidInputError(
-            f"The experiment must be one of {', '.join(EXPERIMENTS)} or all; got {name!r}."
-        )
+        raise unknown_name("The experiment", name, [*EXPERIMENTS, "all"])
     return [EXPERIMENTS[name]]

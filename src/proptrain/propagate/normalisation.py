@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
-from proptrain.errors import InvalidInputError
+from proptrain.errors import unknown_name
 
 Normalisation: TypeAlias = Literal["symmetric", "symmetric-no-loops", "row"]
 """``symmetric``, the paper's: D~^-1/2 (A+I) D~^-1/2; ``symmetric-no-loops``: D^-1/2 A D^-1/2;
@@ -27,9 +27,7 @@ def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:
            [0. , 1. , 0. ]])
     """
     if kind not in get_args(Normalisation):
-        raise InvalidInputError(
-            f"The normalisation must be one of {', '.join(get_args(Normalisation))}; got {kind!r}."
-        )
+        raise unknown_name("The normalisation", kind, get_args(Normalisation))
     matrix = sp.csr_array(graph.adjacency, dtype=np.float64)
     if kind == "symmetric":
         matrix = sp.csr_array(matrix + sp.eye_array(graph.n_nodes, format="csr"))

@@ -66,10 +66,10 @@ class _Reproduction:
 
     @property
     def lede(self) -> str:
-        missing = f"{self.n_missing:,} are missing" if self.n_missing else "none is missing"
+        missing = f"{self.n_missing:,} missing" if self.n_missing else "none missing"
         return (
             "“On the Equivalence of Decoupled Graph Convolution Network and Label Propagation” "
-            f"(WWW 2021), its numbers beside ours: {self.n_done:,} runs are done, {missing}."
+            f"(WWW 2021), its numbers beside ours: {counted(self.n_done, 'run')} done, {missing}."
         )
 
     @property
@@ -94,7 +94,7 @@ class _Reproduction:
             _Words(FILE_NAME, FILE_NAME),
             _Words(". How we read what the paper leaves open is in "),
             _Words(DEVIATIONS, self.deviations),
-            _Words("."),
+            _Words("." if self.deviations else " of the project's repository."),
         )
 
 
@@ -119,7 +119,8 @@ def write_reproduction(
         _figure_path(part): standalone_svg(part.figure) for part in told.parts if part.figure
     }
     with unwritable_is_ours(folder):
-        (folder / _FIGURES).mkdir(parents=True, exist_ok=True)
+        for name in contents:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
     return [_write(folder / name, content) for name, content in contents.items()]
 
 
