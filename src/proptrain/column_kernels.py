@@ -8,8 +8,10 @@ column. That is worth a factor of two over a loop over the columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
+from threading import Lock
 from typing import Any
 
 import numba
@@ -17,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _WIDTHS = (4, 8, 16, 32)
+_LINE = 64
+"""Bytes of a line of the cache."""
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,13 +40,32 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
         return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
 
 
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array, not filled, that begins where a line of the CPU's cache does.
+
+    Sixteen columns in single precision are then one line and not parts of two, and two threads
+    that write different columns do not write the same line.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + _LINE, dtype=np.uint8)
+    first = -raw.__array_interface__["data"][0] % _LINE
+    return raw[first : first + size].view(dtype).reshape(shape)
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array of zeros that begins where a line of the CPU's cache does."""
+    zeros = aligned_empty(shape, dtype)
+    zeros.fill(0)
+    return zeros
+
+
 def padded_to_widths(matrix: NDArray[Any]) -> NDArray[Any]:
     """Return the matrix with columns of zeros up to a sum of the kernels' widths."""
     n_columns = matrix.shape[1]
     n_padded = sum(_widths(n_columns))
     if n_padded == n_columns:
         return np.ascontiguousarray(matrix)
-    padded = np.zeros((matrix.shape[0], n_padded), dtype=matrix.dtype)
+    padded = aligned_zeros((matrix.shape[0], n_padded), matrix.dtype)
     padded[:, :n_columns] = matrix
     return padded
 
@@ -149,14 +172,35 @@ def _packing(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(kernel)
     def call(*arguments: Any) -> None:
-        before = numba.config.SLP_VECTORIZE  # type: ignore[attr-defined]
-        numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
-        try:
+        with _PACKING:
             kernel(*arguments)
-        finally:
-            numba.config.SLP_VECTORIZE = before  # type: ignore[attr-defined]
 
     return call
+
+
+class _Packing:
+    """Numba's switch for it, on as long as any thread is in one of our kernels."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_inside = 0
+        self._before = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                self._before = numba.config.SLP_VECTORIZE  # type: ignore[attr-defined]
+                numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
+            self._n_inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                numba.config.SLP_VECTORIZE = self._before  # type: ignore[attr-defined]
+
+
+_PACKING = _Packing()
 
 
 @_compiled_exactly

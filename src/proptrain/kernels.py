@@ -14,8 +14,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.column_kernels import compiled, kernels_for, padded_to_widths, without_padding
+from proptrain.column_kernels import (
+    aligned_empty,
+    aligned_zeros,
+    compiled,
+    kernels_for,
+    padded_to_widths,
+    without_padding,
+)
 from proptrain.errors import InvalidInputError
+from proptrain.threads import for_each, row_blocks
 
 
 def sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
@@ -27,9 +35,14 @@ def sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
     """
     _check_fit(matrix.shape[1], dense.shape[0], matrix.shape, dense.shape)
     padded = padded_to_widths(dense)
-    product = np.empty((matrix.shape[0], padded.shape[1]), dtype=dense.dtype)
-    for gather, first in kernels_for("gather", padded):
-        gather(matrix.indptr, matrix.indices, matrix.data, padded, first, product)
+    product = aligned_empty((matrix.shape[0], padded.shape[1]), dense.dtype)
+
+    def gather_rows(rows: slice) -> None:
+        indptr = matrix.indptr[rows.start : rows.stop + 1]
+        for gather, first in kernels_for("gather", padded):
+            gather(indptr, matrix.indices, matrix.data, padded, first, product[rows])
+
+    for_each(row_blocks(matrix.indptr, padded.shape[1]), gather_rows)
     return without_padding(product, dense)
 
 
@@ -42,7 +55,9 @@ def transposed_sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDAr
     """
     _check_fit(matrix.shape[0], dense.shape[0], matrix.shape[::-1], dense.shape)
     padded = padded_to_widths(dense)
-    product = np.zeros((matrix.shape[1], padded.shape[1]), dtype=dense.dtype)
+    product = aligned_zeros((matrix.shape[1], padded.shape[1]), dense.dtype)
+    # In one thread: two rows may add to the same place, and two threads, each with columns of its
+    # own, were slower than one.
     for scatter, first in kernels_for("scatter", padded):
         scatter(matrix.indptr, matrix.indices, matrix.data, padded, first, product)
     return without_padding(product, dense)
@@ -59,7 +74,8 @@ def propagate_signal(
     Rows in ``fixed`` are put back to the signal's after every step.
     """
     start = padded_to_widths(signal)
-    state, following = start.copy(), np.empty_like(start)
+    state, following = (aligned_empty(start.shape, start.dtype) for _ in range(2))
+    state[:] = start
     for neighbours in mixing:
         _mix(operator, state, start, neighbours, following)
         state, following = following, state
@@ -78,7 +94,7 @@ def propagation_step(
     """
     _check_fit(operator.shape[1], state.shape[0], operator.shape, state.shape)
     start = padded_to_widths(signal)
-    following = np.empty_like(start)
+    following = aligned_empty(start.shape, start.dtype)
     _mix(operator, padded_to_widths(state), start, neighbours, following)
     return without_padding(following, signal)
 
@@ -93,9 +109,14 @@ def _mix(
     """Write one step from a state to what follows it; all are padded."""
     number = start.dtype.type
     shares = (number(neighbours), number(1 - neighbours))
-    for mix, first in kernels_for("mix", start):
-        parts = (operator.indptr, operator.indices, operator.data)
-        mix(*parts, state, start, *shares, first, following)
+
+    def mix_rows(rows: slice) -> None:
+        indptr = operator.indptr[rows.start : rows.stop + 1]
+        for mix, first in kernels_for("mix", start):
+            parts = (indptr, operator.indices, operator.data, state, start[rows])
+            mix(*parts, *shares, first, following[rows])
+
+    for_each(row_blocks(operator.indptr, start.shape[1]), mix_rows)
 
 
 def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
@@ -106,7 +127,7 @@ def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """
     _check_fit(left.shape[1], right.shape[0], left.shape, right.shape)
     left, padded = np.ascontiguousarray(left), padded_to_widths(right)
-    product = np.empty((left.shape[0], padded.shape[1]), dtype=left.dtype)
+    product = aligned_empty((left.shape[0], padded.shape[1]), left.dtype)
     for dense, first in kernels_for("dense", padded):
         dense(left, padded, first, product)
     return without_padding(product, right)
@@ -120,7 +141,7 @@ def transposed_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """
     _check_fit(left.shape[0], right.shape[0], left.shape, right.shape)
     left, padded = np.ascontiguousarray(left), padded_to_widths(right)
-    product = np.zeros((left.shape[1], padded.shape[1]), dtype=left.dtype)
+    product = aligned_zeros((left.shape[1], padded.shape[1]), left.dtype)
     for transposed, first in kernels_for("transposed", padded):
         transposed(left, padded, first, product)
     return without_padding(product, right)
@@ -170,7 +191,7 @@ def rectify(
     kind = hidden.dtype.type
     bias = np.zeros(hidden.shape[1], dtype=kind) if bias is None else bias
     hidden = np.ascontiguousarray(hidden)
-    active = np.empty_like(hidden)
+    active = aligned_empty(hidden.shape, hidden.dtype)
     if random is None or rate == 0:
         _rectify(hidden, bias, active)
     else:
@@ -186,7 +207,7 @@ def pass_active(gradient: NDArray[Any], active: NDArray[Any], scale: float) -> N
     array([[0., 8.]])
     """
     gradient = np.ascontiguousarray(gradient)
-    passed = np.empty_like(gradient)
+    passed = aligned_empty(gradient.shape, gradient.dtype)
     _pass_active(gradient, active, gradient.dtype.type(scale), passed)
     return passed
 

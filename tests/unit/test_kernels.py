@@ -18,6 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
+from proptrain import threads
+from proptrain.column_kernels import aligned_empty, aligned_zeros
 from proptrain.errors import InvalidInputError
 from proptrain.kernels import (
     dense_product,
@@ -549,3 +551,90 @@ def test_the_code_of_others_is_compiled_as_it_would_have_been():
     before = numba.config.SLP_VECTORIZE
     sparse_product(sp.csr_array(np.eye(3)), np.ones((3, 6)))
     assert before == numba.config.SLP_VECTORIZE
+
+
+# --- in threads -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three_threads(monkeypatch):
+    """Three threads, for anything that has something to do."""
+    monkeypatch.setattr(threads, "count_threads", lambda: 3)
+    monkeypatch.setattr(threads, "WORTH_IT", 1)
+    threads._pool.cache_clear()
+    yield
+    threads._pool().shutdown()
+    threads._pool.cache_clear()
+
+
+@types
+@column_counts
+def test_threads_change_no_bit(dtype, n_columns, three_threads, monkeypatch):
+    matrix = sparse(97, 97, dtype, density=0.1)
+    matrix.data[matrix.indptr[20] : matrix.indptr[40]] *= 1e6
+    right = dense(97, n_columns, dtype)
+    calls = {
+        "gather": lambda: sparse_product(matrix, right),
+        "scatter": lambda: transposed_sparse_product(matrix, right),
+        "mix": lambda: propagate_signal(matrix, right, (0.9, 0.8), np.array([3, 50])),
+    }
+    in_threads = {name: call() for name, call in calls.items()}
+    monkeypatch.setattr(threads, "count_threads", lambda: 1)
+    for name, call in calls.items():
+        np.testing.assert_array_equal(call(), in_threads[name], strict=True)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=80), st.integers(1, 9))
+def test_blocks_are_all_rows_once_and_of_like_size(counts, n_threads):
+    starts = 7 + np.concatenate([[0], np.cumsum(counts)])  # as of a matrix that was cut out
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threads, "count_threads", lambda: n_threads)
+        patched.setattr(threads, "WORTH_IT", 1)
+        blocks = threads.row_blocks(starts, 4)
+    rows = [row for block in blocks for row in range(block.start, block.stop)]
+    assert rows == list(range(len(counts)))
+    share = sum(counts) / max(len(blocks), 4 * n_threads if n_threads > 1 else 1)
+    for block in blocks:
+        assert sum(counts[block]) <= share + 2 * max(counts)
+
+
+def test_small_work_wakes_no_thread(monkeypatch):
+    monkeypatch.setattr(threads, "count_threads", lambda: 8)
+    monkeypatch.setattr(threads, "_pool", lambda: pytest.fail("a thread for this?"))
+    matrix, right = sparse(50, 50, np.float32), dense(50, 64, np.float32)
+    sparse_product(matrix, right)
+    transposed_sparse_product(matrix, right)
+    propagate_signal(matrix, right, (0.9,))
+
+
+@pytest.mark.parametrize(("told", "number"), [("3", 3), ("1", 1)])
+def test_the_number_of_threads_is_the_users(monkeypatch, told, number):
+    monkeypatch.setenv("OMP_NUM_THREADS", told)
+    threads.count_threads.cache_clear()
+    assert threads.count_threads() == number
+    for nonsense in ("", "many", "0"):
+        monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
+        threads.count_threads.cache_clear()
+        assert threads.count_threads() == len(os.sched_getaffinity(0))
+    threads.count_threads.cache_clear()
+
+
+def test_what_goes_wrong_in_a_thread_is_raised(three_threads):
+    def fail(part):
+        if part.start == 2:
+            raise ValueError("two")
+
+    with pytest.raises(ValueError, match="two"):
+        threads.for_each([slice(1, 2), slice(2, 3)], fail)
+
+
+@types
+@pytest.mark.parametrize("shape", [(3, 4), (1000, 16), (0, 8), (5, 0)])
+def test_arrays_begin_with_a_line_of_the_cache(dtype, shape):
+    for make in (aligned_empty, aligned_zeros):
+        array = make(shape, np.dtype(dtype))
+        assert (array.shape, array.dtype) == (shape, dtype)
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        assert array.ctypes.data % 64 == 0 or array.size == 0
+    assert not array.any()

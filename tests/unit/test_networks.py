@@ -370,7 +370,6 @@ def small_world(seed=0, n=24):
 
 QUICK = {
     "n_hidden": H,
-    "alpha": ALPHA,
     "max_epochs": 12,
     "stopping_fraction": 0.5,
     "random_state": 0,
@@ -380,7 +379,8 @@ STEPS = {"APPNP": 4, "DAGNN": 3}
 
 def fitted(architecture="APPNP", graph=True, **changes):
     features, y, adjacency = small_world()
-    options = {**QUICK, "steps": STEPS.get(architecture), **changes}
+    restart = {"alpha": ALPHA} if architecture in ("APPNP", "PPNP") else {}
+    options = {**QUICK, **restart, "steps": STEPS.get(architecture), **changes}
     clf = GNNClassifier(architecture=architecture, **options)
     return clf.fit(features, y, graph=sp.csr_array(adjacency) if graph else None)
 
@@ -441,7 +441,7 @@ def test_ppnp_is_appnp_of_many_steps():
 @pytest.mark.parametrize("steps", [0, 1, 6])
 def test_correct_and_smooth_is_the_oracle_step_by_step(kind, steps):
     features, y, adjacency = small_world()
-    clf = CorrectAndSmoothClassifier(steps=steps, normalisation=kind, **QUICK)
+    clf = CorrectAndSmoothClassifier(steps=steps, normalisation=kind, alpha=ALPHA, **QUICK)
     clf.fit(features, y, graph=sp.csr_array(adjacency))
     f = predict_probabilities(clf.weights_, features)
     train = np.setdiff1d(np.flatnonzero(y >= 0), clf.stopping_)
@@ -455,7 +455,7 @@ def test_correct_and_smooth_is_the_oracle_step_by_step(kind, steps):
 @kinds
 def test_correct_and_smooth_without_edges_leaves_what_the_network_tells(kind):
     features, y, _ = small_world()
-    clf = CorrectAndSmoothClassifier(normalisation=kind, **QUICK).fit(features, y)
+    clf = CorrectAndSmoothClassifier(normalisation=kind, alpha=ALPHA, **QUICK).fit(features, y)
     f = predict_probabilities(clf.weights_, features).astype(np.float64)
     train = np.setdiff1d(np.flatnonzero(y >= 0), clf.stopping_)
     others = np.setdiff1d(np.arange(len(y)), train)  # stopping nodes among them
@@ -471,7 +471,7 @@ def test_a_stopping_nodes_label_is_not_put_in():
     for first in (0, 1):  # nothing is learned, so a label could only come in by being put in
         y = y.copy()
         y[0] = first
-        clf = CorrectAndSmoothClassifier(**QUICK, learning_rate=1e-20)
+        clf = CorrectAndSmoothClassifier(alpha=ALPHA, **QUICK, learning_rate=1e-20)
         clf.fit(features, y, graph=sp.csr_array(adjacency), stopping=stopping)
         told.append(clf.label_distributions_)
     np.testing.assert_allclose(told[0], told[1], rtol=1e-9)

@@ -17,6 +17,7 @@ import proptrain
 import reference
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.kernels import dropout_scale, rectify
+from proptrain.models.networks import Chosen
 from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Predictor
@@ -513,8 +514,12 @@ def test_a_network_that_sees_all_nodes_is_trained_as_one_that_sees_those_in_use(
     setting = TrainSettings(max_epochs=20, bias=bias, loss_weight=1.0)
     seen = []
 
+    class Whole(Predictor):
+        def narrowed(self, nodes):
+            return Chosen(self, nodes), None
+
     def network(generator):
-        whole = Predictor(F, C, bias=bias, generator=generator)
+        whole = Whole(F, C, bias=bias, generator=generator)
         whole.register_forward_pre_hook(lambda _, given: seen.append(given[0].shape[0]))
         return whole
 

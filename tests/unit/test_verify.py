@@ -245,7 +245,13 @@ def test_the_command_shows_a_row_for_each(run):
     code, text = run("verify")
     assert code == 0
     assert text.out.count(" yes ") == len(CHECKS)
-    for word in ("cora: what the paper proves", "lemma 1", "appendix C", "≤ 1e-09", "> 0.01"):
+    for word in (
+        "cora, alpha 0.1, 10 steps, seed 2144199730",
+        "lemma 1",
+        "appendix C",
+        "≤ 1e-09",
+        "> 0.01",
+    ):
         assert word in text.out
     assert text.err == ""
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from proptrain.data.indices import with_short_indices
 from proptrain.errors import GraphError
 
 
@@ -88,18 +89,6 @@ def freeze(matrix: sp.csr_array) -> sp.csr_array:
     for array in (matrix.data, matrix.indices, matrix.indptr):
         array.flags.writeable = False
     return matrix
-
-
-def with_short_indices(matrix: sp.csr_array) -> sp.csr_array:
-    """Return the matrix with indices of 32 bits, if they fit: half the memory, faster products.
-
-    >>> with_short_indices(sp.csr_array(np.eye(2))).indices.dtype
-    dtype('int32')
-    """
-    if max(matrix.nnz, *matrix.shape) > np.iinfo(np.int32).max:
-        return matrix
-    short = (part.astype(np.int32, copy=False) for part in (matrix.indices, matrix.indptr))
-    return sp.csr_array((matrix.data, *short), shape=matrix.shape)
 
 
 def _clean(matrix: Any) -> tuple[sp.csr_array, EdgeCounts]:

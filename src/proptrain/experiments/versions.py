@@ -20,6 +20,7 @@ PACKAGES = ("proptrain", *COMPUTING)
 SOURCES = (
     "kernels.py",
     "column_kernels.py",
+    "threads.py",
     "classifier.py",
     "estimator.py",
     "problem.py",

@@ -49,7 +49,7 @@ class Decoupled(Network):
 
     def narrowed(self, nodes: NDArray[np.int64]) -> tuple[Network, None]:
         """Return the network for these nodes' scores: ten steps come by nearly every node."""
-        return _Chosen(self, nodes), None
+        return Chosen(self, nodes), None
 
     @property
     def drops(self) -> bool:
@@ -151,10 +151,10 @@ class DAGNN(Network):
 
     def narrowed(self, nodes: NDArray[np.int64]) -> tuple[Network, None]:
         """Return the network for these nodes' scores: ten steps come by nearly every node."""
-        return _Chosen(self, nodes), None
+        return Chosen(self, nodes), None
 
 
-class _Chosen(Network):
+class Chosen(Network):
     """The scores of some nodes, of a network that needs all."""
 
     def __init__(self, network: Network, nodes: NDArray[np.int64]) -> None:

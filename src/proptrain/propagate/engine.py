@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.data.graph import Graph, with_short_indices
+from proptrain.data.graph import Graph
+from proptrain.data.indices import with_short_indices
 from proptrain.errors import InvalidInputError
 from proptrain.kernels import propagate_signal
 from proptrain.propagate.normalisation import Normalisation, normalise

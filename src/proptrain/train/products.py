@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.data.graph import with_short_indices
+from proptrain.data.indices import with_short_indices
 from proptrain.kernels import (
     dense_product,
     drop_entries,

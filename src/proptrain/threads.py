@@ -1,0 +1,62 @@
+"""Large loops in several threads, small ones in none.
+
+The compiled loops let go of Python's lock, so ordinary threads run them side by side, and no
+second pool of threads fights with torch's. Every number is computed by one thread in one order:
+results are the same to the bit, however many threads there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+WORTH_IT = 1 << 23
+"""So many multiplications and additions take some milliseconds, waking a thread a tenth of one."""
+_BLOCKS_PER_THREAD = 4
+"""More blocks than threads: one that is held up by others on the machine holds up less."""
+
+
+@cache
+def count_threads() -> int:
+    """Return how many threads to use: one for each core, or what OMP_NUM_THREADS says."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else cores or 1
+
+
+def row_blocks(starts: NDArray[np.integer], n_columns: int) -> list[slice]:
+    """Cut rows into blocks of about equal work; row i has its entries from starts[i] on.
+
+    It is one block if more are not worth it.
+
+    >>> row_blocks(np.array([0, 2, 4]), n_columns=8)
+    [slice(0, 2, None)]
+    """
+    n_rows, n_entries = len(starts) - 1, int(starts[-1] - starts[0])
+    n_threads = count_threads()
+    if n_threads == 1 or n_entries * n_columns < WORTH_IT:
+        return [slice(0, n_rows)]
+    ends = starts[0] + np.linspace(0, n_entries, n_threads * _BLOCKS_PER_THREAD + 1)
+    bounds = np.searchsorted(starts, ends).tolist()
+    bounds[0], bounds[-1] = 0, n_rows  # rows without entries at either end belong to a block too
+    return [slice(a, b) for a, b in pairwise(bounds) if a < b]
+
+
+def for_each(blocks: Sequence[slice], do: Callable[[slice], None]) -> None:
+    """Do something with each block, side by side if there are several."""
+    if len(blocks) == 1:
+        do(blocks[0])
+    else:
+        deque(_pool().map(do, blocks), maxlen=0)  # raises what any of them raises
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count_threads(), thread_name_prefix="proptrain")
