@@ -70,7 +70,7 @@ def padded_to_widths(matrix: NDArray[Any]) -> NDArray[Any]:
     return padded
 
 
-def without_padding(product: NDArray[Any], original: NDArray[Any]) -> NDArray[Any]:
+def without_padding(product: NDArray[Any], original: Any) -> NDArray[Any]:
     """Return the product with as many columns as the original matrix has."""
     return np.ascontiguousarray(product[:, : original.shape[1]])
 

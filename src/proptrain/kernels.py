@@ -73,14 +73,16 @@ def propagate_signal(
 
     Rows in ``fixed`` are put back to the signal's after every step.
     """
-    start = padded_to_widths(signal)
-    state, following = (aligned_empty(start.shape, start.dtype) for _ in range(2))
-    state[:] = start
-    for neighbours in mixing:
+    if not mixing:
+        return signal.copy()
+    state = start = padded_to_widths(signal)
+    buffers = [aligned_empty(start.shape, start.dtype) for _ in mixing[:2]]  # used in turn
+    for step, neighbours in enumerate(mixing):
+        following = buffers[step % 2]
         _mix(operator, state, start, neighbours, following)
-        state, following = following, state
         if fixed is not None:
-            state[fixed] = start[fixed]
+            following[fixed] = start[fixed]
+        state = following
     return without_padding(state, signal)
 
 

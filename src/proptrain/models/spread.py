@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from proptrain.column_kernels import padded_to_widths, without_padding
 from proptrain.kernels import drop_entries, propagation_step, transposed_sparse_product
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.schemes import Scheme
@@ -59,7 +60,7 @@ class _DroppedSpread(torch.autograd.Function):
     def forward(
         ctx: Any, signal: torch.Tensor, spread: Spread, random: np.random.Generator
     ) -> torch.Tensor:
-        start = signal.detach().numpy()
+        start = padded_to_widths(signal.detach().numpy())  # once, not in every step
         whole = spread.engine.operator_in(start.dtype)
         state = start
         ctx.steps = []
@@ -67,14 +68,14 @@ class _DroppedSpread(torch.autograd.Function):
             operator: sp.csr_array = drop_entries(whole, spread.edge_dropout, random)
             state = propagation_step(operator, state, start, neighbours)
             ctx.steps.append((operator, neighbours))
-        return torch.from_numpy(state)
+        return torch.from_numpy(without_padding(state, signal))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        gradient = gradients[0].numpy()
+        gradient = padded_to_widths(gradients[0].numpy())
         for_signal = np.zeros_like(gradient)
         for operator, neighbours in reversed(ctx.steps):
             for_signal += gradient.dtype.type(1 - neighbours) * gradient
             gradient = transposed_sparse_product(operator, gradient)
             gradient *= gradient.dtype.type(neighbours)
-        return torch.from_numpy(for_signal + gradient), None, None
+        return torch.from_numpy(without_padding(for_signal + gradient, gradients[0])), None, None
