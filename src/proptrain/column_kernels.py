@@ -119,6 +119,19 @@ def mix(indptr, indices, data, state, signal, neighbours, rest, first, product):
         *s{i} = signal[row, c{i}]
         *product[row, c{i}] = mix_two(neighbours, t{i}, rest, s{i})
 """,
+    "plain": """
+def plain(indptr, indices, scaled, start, out, then, loops, neighbours, rest, top, first, product):
+    *c{i} = first + np.uint64({i})
+    for row in range(indptr.shape[0] - 1):
+        own = np.uint64(top + row)
+        *t{i} = loops * scaled[own, c{i}]
+        for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            source = np.uint64(indices[entry])
+            *t{i} += scaled[source, c{i}]
+        share, scale = neighbours * out[row], then[row]
+        *s{i} = start[row, c{i}]
+        *product[row, c{i}] = scale * (share * t{i} + rest * s{i})
+""",
     "scatter": """
 def scatter(indptr, indices, data, dense, first, product):
     *c{i} = first + np.uint64({i})

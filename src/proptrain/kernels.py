@@ -8,6 +8,7 @@ and in Adam's first step a gradient of 1e-8 turns their rounding into a visible 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,74 @@ def propagate_signal(
             following[fixed] = start[fixed]
         state = following
     return without_padding(state, signal)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainOperator:
+    """diag(out) (A + loops · I) diag(into) for an A of ones: no number is stored for an edge."""
+
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    out: NDArray[np.float64]
+    """(n,) factor of each row."""
+    into: NDArray[np.float64]
+    """(n,) factor of each column."""
+    loops: bool
+
+    @property
+    def transposed(self) -> PlainOperator:
+        """The transpose; A is symmetric."""
+        return replace(self, out=self.into, into=self.out)
+
+
+def propagate_plain(
+    operator: PlainOperator,
+    signal: NDArray[Any],
+    mixing: tuple[float, ...],
+    fixed: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Return what `propagate_signal` does, for an operator without stored numbers.
+
+    States are kept with their column factors multiplied in, so that a step only adds.
+    """
+    if not mixing:
+        return signal.copy()
+    number = signal.dtype.type
+    start = padded_to_widths(signal)
+    out, into = operator.out.astype(number), operator.into.astype(number)
+    buffers = [aligned_empty(start.shape, start.dtype) for _ in range(2)]
+    scaled = np.multiply(start, into[:, None], out=buffers[1])
+    for step, neighbours in enumerate(mixing):
+        is_last = step == len(mixing) - 1
+        beyond = np.ones_like(into) if is_last else into
+        following = buffers[step % 2]
+        _mix_plain(operator, scaled, start, out, beyond, neighbours, following)
+        if fixed is not None:
+            following[fixed] = start[fixed] * beyond[fixed][:, None]
+        scaled = following
+    return without_padding(scaled, signal)
+
+
+def _mix_plain(
+    operator: PlainOperator,
+    scaled: NDArray[Any],
+    start: NDArray[Any],
+    out: NDArray[Any],
+    beyond: NDArray[Any],
+    neighbours: float,
+    following: NDArray[Any],
+) -> None:
+    """Write one step, times the factors ``beyond``; all are padded."""
+    number = start.dtype.type
+    shares = (number(operator.loops), number(neighbours), number(1 - neighbours))
+
+    def mix_rows(rows: slice) -> None:
+        indptr = operator.indptr[rows.start : rows.stop + 1]
+        parts = (indptr, operator.indices, scaled, start[rows], out[rows], beyond[rows])
+        for plain, first in kernels_for("plain", start):
+            plain(*parts, *shares, rows.start, first, following[rows])
+
+    for_each(row_blocks(operator.indptr, start.shape[1]), mix_rows)
 
 
 def propagation_step(

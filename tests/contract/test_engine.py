@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import reference
 from proptrain.data.graph import Graph
 from proptrain.errors import InvalidInputError, LabelError
+from proptrain.propagate import engine
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import equal_labels, propagate_labels
 from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power
@@ -50,8 +51,16 @@ class EngineCase:
         return run
 
 
+def without_stored_numbers(graph, kind):
+    """The local engine as it is for large unweighted graphs."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "MANY_ENTRIES", 0)
+        return LocalEngine(graph, kind)
+
+
 ENGINES = [
     EngineCase("local", LocalEngine),
+    EngineCase("local, large and unweighted", without_stored_numbers),
 ]
 
 # name: the scheme and Ā in closed form, from Â
@@ -416,3 +425,19 @@ def test_known_nodes_without_a_class_are_refused(case, codes):
     engine = case.on(np.zeros((2, 2)), "symmetric")
     with pytest.raises(LabelError, match=r"class codes from 0 to 1, got values from (-1|0) to"):
         propagate_labels(np.array(codes), np.array([0, 1]), 2, engine, PPR())
+
+
+@kinds
+def test_a_large_unweighted_graph_has_no_number_for_each_edge(kind):
+    ring = sp.diags_array([1.0, 1.0, 1.0, 1.0], offsets=[1, -1, 9, -9], shape=(10, 10)).tocsr()
+    plain, weighted = (without_stored_numbers(Graph(ring * w), kind) for w in (1.0, 2.0))
+    assert plain._plain.indices is plain._graph.adjacency.indices  # the graph's own
+    assert weighted._plain is None
+    signal = np.random.default_rng(0).random((10, 3))
+    usual = LocalEngine(Graph(ring), kind)
+    for made, expected in ((plain, usual), (plain.transposed, usual.transposed)):
+        close(made.propagate(signal, PPR()), expected.propagate(signal, PPR()))
+        assert (
+            made.operator_in(np.dtype(np.float32)) != expected.operator_in(np.dtype(np.float32))
+        ).nnz == 0
+    assert LocalEngine(Graph(ring), kind)._plain is None  # a small one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +79,28 @@ class Graph:
     def degrees(self) -> NDArray[np.float64]:
         """Sum of each node's edge weights."""
         return np.asarray(self.adjacency.sum(axis=1), dtype=np.float64)
+
+    def renumbered(self, order: NDArray[np.int64]) -> Graph:
+        """Return the graph in which node i is the one that was ``order[i]``.
+
+        >>> path = Graph(sp.coo_array(([1], ([0], [1])), shape=(3, 3)))
+        >>> path.renumbered(np.array([2, 0, 1])).degrees
+        array([0., 1., 1.])
+        """
+        if not np.array_equal(np.sort(order), np.arange(self.n_nodes)):
+            raise GraphError(
+                f"An order must name each of the graph's {self.n_nodes:,} nodes once, by numbers "
+                f"from 0; got {len(order):,} numbers."
+            )
+        number = np.empty_like(order)
+        number[order] = np.arange(self.n_nodes)
+        rows = self.adjacency[order]
+        parts = (rows.data, number[rows.indices], rows.indptr)
+        adjacency = with_short_indices(sp.csr_array(parts, shape=self.adjacency.shape))
+        adjacency.sort_indices()
+        other = copy.copy(self)  # clean already, so nothing is to be checked again
+        object.__setattr__(other, "adjacency", freeze(adjacency))
+        return other
 
     def __repr__(self) -> str:
         """Show the size."""

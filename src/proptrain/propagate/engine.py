@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 from proptrain.data.graph import Graph
 from proptrain.data.indices import with_short_indices
 from proptrain.errors import InvalidInputError
-from proptrain.kernels import propagate_signal
-from proptrain.propagate.normalisation import Normalisation, normalise
+from proptrain.kernels import propagate_plain, propagate_signal
+from proptrain.propagate.normalisation import (
+    Normalisation,
+    check_normalisation,
+    normalise,
+    plain_operator,
+)
 from proptrain.propagate.schemes import Scheme
+
+MANY_ENTRIES = 1 << 22
+"""From so many on, an unweighted graph is propagated over without a number for each edge."""
 
 
 class Engine(Protocol):
@@ -43,17 +51,21 @@ class LocalEngine:
     """
 
     def __init__(self, graph: Graph, normalisation: Normalisation = "symmetric") -> None:
+        check_normalisation(normalisation)
         self.n_nodes = graph.n_nodes
         self.is_symmetric = normalisation != "row"
-        self._operators = {
-            np.dtype(np.float64): with_short_indices(normalise(graph, normalisation))
-        }
+        self._is_transposed = False
+        self._graph, self._normalisation = graph, normalisation
+        self._operators: dict[np.dtype[Any], sp.csr_array] = {}
+        self._plain = plain_operator(graph, normalisation) if _suits_plain(graph) else None
 
     def propagate(
         self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None
     ) -> NDArray[Any]:
         """Return Ā signal, shape (n, c), in the signal's floating-point type."""
         signal = check_signal(signal, self.n_nodes)
+        if self._plain is not None:
+            return propagate_plain(self._plain, signal, scheme.mixing, fixed)
         operator = self.operator_in(signal.dtype)
         return propagate_signal(operator, signal, scheme.mixing, fixed)
 
@@ -63,16 +75,33 @@ class LocalEngine:
         if self.is_symmetric:
             return self
         other = copy.copy(self)
-        whole = self.operator_in(np.dtype(np.float64))
-        other._operators = {np.dtype(np.float64): sp.csr_array(whole.T)}
+        other._is_transposed = not self._is_transposed
+        other._operators = {}
+        other._plain = None if self._plain is None else self._plain.transposed
         return other
 
     def operator_in(self, dtype: np.dtype[Any]) -> sp.csr_array:
         """Return Â (n, n) with numbers of this type."""
         # Training asks in float32 every time, so that is kept too, rounded from float64 once.
         if dtype not in self._operators:
-            self._operators[dtype] = self._operators[np.dtype(np.float64)].astype(dtype)
+            exact = self._operators.get(np.dtype(np.float64), None)
+            exact = self._exact_operator() if exact is None else exact
+            self._operators[np.dtype(np.float64)] = exact
+            self._operators[dtype] = exact.astype(dtype, copy=False)
         return self._operators[dtype]
+
+    def _exact_operator(self) -> sp.csr_array:
+        operator = normalise(self._graph, self._normalisation)
+        return with_short_indices(sp.csr_array(operator.T) if self._is_transposed else operator)
+
+
+def _suits_plain(graph: Graph) -> bool:
+    """Tell whether to do without stored numbers: they would be many, and are all the same.
+
+    Small graphs keep them, because sums of numbers that are scaled before round otherwise than
+    the authors' (see docs/deviations.md).
+    """
+    return graph.adjacency.nnz >= MANY_ENTRIES and bool((graph.adjacency.data == 1).all())
 
 
 def check_signal(signal: NDArray[Any], n_nodes: int) -> NDArray[Any]:

@@ -10,10 +10,29 @@ from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
 from proptrain.errors import unknown_name
+from proptrain.kernels import PlainOperator
 
 Normalisation: TypeAlias = Literal["symmetric", "symmetric-no-loops", "row"]
 """``symmetric``, the paper's: D~^-1/2 (A+I) D~^-1/2; ``symmetric-no-loops``: D^-1/2 A D^-1/2;
 ``row``: D^-1 A."""
+
+
+def check_normalisation(kind: object) -> None:
+    """Raise unless it is the name of a normalisation."""
+    if kind not in get_args(Normalisation):
+        raise unknown_name("The normalisation", kind, get_args(Normalisation))
+
+
+def plain_operator(graph: Graph, kind: Normalisation = "symmetric") -> PlainOperator:
+    """Return the same Â for a graph whose weights are all 1, as factors of rows and columns.
+
+    Its entries lie in the graph's own arrays, so it takes next to no memory.
+    """
+    adjacency, loops = graph.adjacency, kind == "symmetric"
+    degrees = np.diff(adjacency.indptr) + float(loops)
+    out = _power_or_zero(degrees, -1.0 if kind == "row" else -0.5)
+    into = np.ones_like(out) if kind == "row" else out
+    return PlainOperator(adjacency.indptr, adjacency.indices, out, into, loops)
 
 
 def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:
@@ -26,8 +45,7 @@ def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:
            [0.5, 0. , 0.5],
            [0. , 1. , 0. ]])
     """
-    if kind not in get_args(Normalisation):
-        raise unknown_name("The normalisation", kind, get_args(Normalisation))
+    check_normalisation(kind)
     matrix = sp.csr_array(graph.adjacency, dtype=np.float64)
     if kind == "symmetric":
         matrix = sp.csr_array(matrix + sp.eye_array(graph.n_nodes, format="csr"))
