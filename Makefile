@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/proptrain demo --out report.html
@@ -22,6 +22,10 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# An hour on a machine that has nothing else to do; peers are given its cores too.
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks --out benchmarks/times.jsonl
+
 clean:
 	rm -rf $(VENV) report.html
 
@@ -33,6 +37,10 @@ $(VENV)/bin/python:
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e .
 	@touch $@
+
+$(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[bench]'
+	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[dev]'

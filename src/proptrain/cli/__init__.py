@@ -1,4 +1,4 @@
-"""The command line: proptrain demo | fit | predict | evaluate | reproduce | verify | data."""
+"""The command line: proptrain and its commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 import typer
 
-from proptrain.cli import data, demo, evaluate, fit, predict, reproduce, verify
+from proptrain.cli import bench, data, demo, evaluate, fit, predict, reproduce, verify
 from proptrain.cli.console import fail, say
 from proptrain.errors import ProptrainError
 
@@ -33,6 +33,7 @@ app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(reproduce.reproduce)
 app.command()(verify.verify)
+app.command()(bench.bench)
 app.add_typer(data.app, name="data")
 
 

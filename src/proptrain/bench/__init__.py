@@ -1,0 +1,1 @@
+"""How fast it is, on the machine it runs on: everything side by side, told as ratios."""
