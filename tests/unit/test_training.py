@@ -499,6 +499,28 @@ def test_training_stops_when_patience_runs_out_and_restores_the_best_epoch():
     assert not np.array_equal(seen[last], seen[kept])
 
 
+def product_of_tiny_numbers():
+    return np.float32(1e-38) * np.float32(0.1), float(torch.tensor(1e-38) * 0.1)
+
+
+def test_numbers_too_small_to_be_quick_are_zero_in_training_alone():
+    features, soft, stop = problem()
+    seen = []
+    setting = TrainSettings(max_epochs=2)
+    for before in (False, True):
+        torch.set_flush_denormal(before)
+        try:
+            train_predictor(
+                *(features, soft, stop),
+                settings=setting,
+                on_epoch=lambda *_: seen.append(product_of_tiny_numbers()),
+            )
+            assert (product_of_tiny_numbers() == (0, 0)) is before  # as it was
+        finally:
+            torch.set_flush_denormal(False)
+    assert seen == [(0, 0)] * 4
+
+
 def fast_problem(seed=1):
     """Few nodes with a soft label, few that stop, and stopping that reads f itself."""
     features, soft, stop = problem(seed)
