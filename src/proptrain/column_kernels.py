@@ -59,10 +59,19 @@ def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     return zeros
 
 
+def padded_width(n_columns: int) -> int:
+    """Return the least sum of the kernels' widths that takes so many columns.
+
+    >>> padded_width(15), padded_width(16), padded_width(37)
+    (16, 16, 40)
+    """
+    return sum(_widths(n_columns))
+
+
 def padded_to_widths(matrix: NDArray[Any]) -> NDArray[Any]:
     """Return the matrix with columns of zeros up to a sum of the kernels' widths."""
     n_columns = matrix.shape[1]
-    n_padded = sum(_widths(n_columns))
+    n_padded = padded_width(n_columns)
     if n_padded == n_columns:
         return np.ascontiguousarray(matrix)
     padded = aligned_zeros((matrix.shape[0], n_padded), matrix.dtype)

@@ -14,7 +14,9 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn import functional
 
+from proptrain.column_kernels import padded_width
 from proptrain.models.spread import Spread
 from proptrain.train.predictor import Network, Predictor, coins_beside, initial_bias, initial_weight
 from proptrain.train.products import FeatureMatrix, rectified, tall_product
@@ -134,15 +136,20 @@ class DAGNN(Network):
 
     def forward(self, features: FeatureMatrix) -> torch.Tensor:
         """Return the scores, shape (n, C)."""
-        power = self.f(features)  # Â^0 f(X), (n, C)
-        total = self._gated(power)
+        scores = self.f(features)  # Â^0 f(X), (n, C)
+        # With columns of zeros up to a width that has a kernel, once and not in every step.
+        n_classes = scores.shape[1]
+        more = padded_width(n_classes) - n_classes
+        power = functional.pad(scores, (0, more))
+        gate_weight = functional.pad(self.gate_weight, (0, 0, 0, more))
+        total = self._gated(power, gate_weight)
         for _ in range(self.n_steps):
             power = self.step(power)
-            total = total + self._gated(power)
-        return total
+            total = total + self._gated(power, gate_weight)
+        return total[:, :n_classes]
 
-    def _gated(self, power: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(power @ self.gate_weight + self.gate_bias) * power
+    def _gated(self, power: torch.Tensor, gate_weight: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(power @ gate_weight + self.gate_bias) * power
 
     @property
     def first_layer(self) -> nn.Parameter:
