@@ -19,24 +19,21 @@ def covered(experiment: Experiment, runs: Sequence[Run]) -> Experiment:
     Experiments share runs, so some runs of a method may be there that nobody wanted here: those
     count that were made for this experiment, and those that are complete.
     """
-    asked_for = [run.method for run in runs if run.experiment == experiment.name]
-    methods = tuple(dict.fromkeys([*experiment.methods, *asked_for]))
-    everything = replace(experiment, datasets=tuple(CATALOG), methods=methods, n_runs=MAX_RUNS)
-    found = runs_of(everything, runs)
-    counts = Counter((run.dataset, run.method) for run in found)
+    asked_for = [run for run in runs if run.experiment == experiment.name]
+    methods = tuple(dict.fromkeys([*experiment.methods, *(run.method for run in asked_for)]))
+    everything = replace(experiment, datasets=tuple(CATALOG), methods=methods)
+    counts = Counter((run.dataset, run.method) for run in runs_of(everything, runs))
     n_complete = experiment.n_runs * len(experiment.rates)
-    done = [
-        run
-        for run in found
-        if run.experiment == experiment.name or counts[run.dataset, run.method] >= n_complete
-    ]
+    cells = {cell for cell, count in counts.items() if count == n_complete}
+    cells |= {(run.dataset, run.method) for run in asked_for}
     seeds = seeds_for(MAX_RUNS, VALIDATION_SEEDS if experiment.validation else TEST_SEEDS)
-    last = max((seeds.index((run.split_seed, run.init_seed)) for run in done), default=-1)
+    place = {pair: number for number, pair in enumerate(seeds, start=1)}
+    numbers = [place.get((run.split_seed, run.init_seed), 1) for run in asked_for]
     return replace(
         experiment,
-        datasets=tuple(name for name in CATALOG if name in {run.dataset for run in done}),
-        methods=tuple(name for name in methods if name in {run.method for run in done}),
-        n_runs=last + 1,
+        datasets=tuple(name for name in CATALOG if name in {dataset for dataset, _ in cells}),
+        methods=tuple(name for name in methods if name in {method for _, method in cells}),
+        n_runs=max(numbers, default=experiment.n_runs),
     )
 
 
