@@ -35,7 +35,7 @@ def epochs_beside_pyg(datasets: list[str], data_dir: Path | None) -> Iterator[Ca
             f"{OURS}'s APPNP": partial(fit, "APPNP", dataset, split, **brief),
             "PyG APPNP, dense features": partial(pyg.train_appnp, dense, alpha, **brief),
             "PyG APPNP, sparse features": partial(pyg.train_appnp, sparse, alpha, **brief),
-            "PyG SGConv, precomputed": partial(pyg.train_sgc, dense, **brief),
+            "PyG SGConv, Â²X computed once": partial(pyg.train_sgc, dense, **brief),
         }
         yield Case(f"{N_EPOCHS} epochs beside PyTorch Geometric", name, jobs, n_rounds=3)
 

@@ -9,7 +9,7 @@ column. That is worth a factor of two over a loop over the columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, wraps
 from threading import Lock
 from typing import Any
@@ -43,8 +43,7 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return an array, not filled, that begins where a line of the CPU's cache does.
 
-    Sixteen columns in single precision are then one line and not parts of two, and two threads
-    that write different columns do not write the same line.
+    Sixteen columns in single precision are then one line and not parts of two.
     """
     size = math.prod(shape) * dtype.itemsize
     raw = np.empty(size + _LINE, dtype=np.uint8)
@@ -95,12 +94,15 @@ def _widths(n_columns: int) -> list[int]:
     return [_WIDTHS[-1]] * whole + last
 
 
-def kernels_for(name: str, padded: NDArray[Any]) -> Iterator[tuple[Callable[..., Any], np.uint64]]:
-    """Yield the kernels that take all columns of a padded matrix, and where each begins."""
-    first = 0
-    for width in _widths(padded.shape[1]):
-        yield _kernel(name, width), np.uint64(first)  # unsigned: no index counts from the end
-        first += width
+def kernels_for(name: str, padded: NDArray[Any]) -> list[tuple[Callable[..., Any], np.uint64]]:
+    """Return the kernels that take all columns of a padded matrix, and where each begins."""
+    widths = _widths(padded.shape[1])
+    firsts = [sum(widths[:place]) for place in range(len(widths))]
+    # Unsigned: no index counts from the end.
+    return [
+        (_kernel(name, width), np.uint64(first))
+        for width, first in zip(widths, firsts, strict=True)
+    ]
 
 
 # Two things here are for the compiler. Unsigned bounds: else it looks at every entry whether its

@@ -38,9 +38,11 @@ def sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
     padded = padded_to_widths(dense)
     product = aligned_empty((matrix.shape[0], padded.shape[1]), dense.dtype)
 
+    kernels = kernels_for("gather", padded)
+
     def gather_rows(rows: slice) -> None:
         indptr = matrix.indptr[rows.start : rows.stop + 1]
-        for gather, first in kernels_for("gather", padded):
+        for gather, first in kernels:
             gather(indptr, matrix.indices, matrix.data, padded, first, product[rows])
 
     for_each(row_blocks(matrix.indptr, padded.shape[1]), gather_rows)
@@ -145,11 +147,12 @@ def _mix_plain(
     """Write one step, times the factors ``beyond``; all are padded."""
     number = start.dtype.type
     shares = (number(operator.loops), number(neighbours), number(1 - neighbours))
+    kernels = kernels_for("plain", start)
 
     def mix_rows(rows: slice) -> None:
         indptr = operator.indptr[rows.start : rows.stop + 1]
         parts = (indptr, operator.indices, scaled, start[rows], out[rows], beyond[rows])
-        for plain, first in kernels_for("plain", start):
+        for plain, first in kernels:
             plain(*parts, *shares, rows.start, first, following[rows])
 
     for_each(row_blocks(operator.indptr, start.shape[1]), mix_rows)
@@ -180,10 +183,11 @@ def _mix(
     """Write one step from a state to what follows it; all are padded."""
     number = start.dtype.type
     shares = (number(neighbours), number(1 - neighbours))
+    kernels = kernels_for("mix", start)
 
     def mix_rows(rows: slice) -> None:
         indptr = operator.indptr[rows.start : rows.stop + 1]
-        for mix, first in kernels_for("mix", start):
+        for mix, first in kernels:
             parts = (indptr, operator.indices, operator.data, state, start[rows])
             mix(*parts, *shares, first, following[rows])
 

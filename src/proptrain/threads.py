@@ -1,8 +1,8 @@
 """Large loops in several threads, small ones in none.
 
-The compiled loops let go of Python's lock, so ordinary threads run them side by side, and no
-second pool of threads fights with torch's. Every number is computed by one thread in one order:
-results are the same to the bit, however many threads there are.
+The compiled loops let go of Python's lock, so ordinary threads run them side by side, while torch
+waits. Every number is computed by one thread in one order: results are the same to the bit, however
+many threads there are.
 """
 
 from __future__ import annotations
@@ -53,10 +53,33 @@ def for_each(blocks: Sequence[slice], do: Callable[[slice], None]) -> None:
     """Do something with each block, side by side if there are several."""
     if len(blocks) == 1:
         do(blocks[0])
-    else:
-        deque(_pool().map(do, blocks), maxlen=0)  # raises what any of them raises
+        return
+    flushes = tiny_is_zero()
+
+    def do_alike(block: slice) -> None:
+        set_tiny_is_zero(flushes)  # a setting of each thread, and results must not depend on it
+        do(block)
+
+    deque(_pool().map(do_alike, blocks), maxlen=0)  # raises what any of them raises
+
+
+def tiny_is_zero() -> bool:
+    """Tell whether numbers below 1.2e-38 count as zero in this thread."""
+    return bool(np.float32(1e-38) * np.float32(0.1) == 0)
+
+
+def set_tiny_is_zero(wanted: bool) -> None:
+    """Have numbers below 1.2e-38 count as zero in this thread, or not."""
+    if tiny_is_zero() is not wanted:
+        import torch  # which alone can set it; whoever has set it before has loaded it
+
+        torch.set_flush_denormal(wanted)
 
 
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count_threads(), thread_name_prefix="proptrain")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork: a child starts its own
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
 import sys
+import warnings
 from fractions import Fraction
 
 import llvmlite.binding as llvm
@@ -22,11 +24,13 @@ from proptrain import threads
 from proptrain.column_kernels import aligned_empty, aligned_zeros
 from proptrain.errors import InvalidInputError
 from proptrain.kernels import (
+    PlainOperator,
     dense_product,
     drop_entries,
     dropout_scale,
     log_softmax,
     pass_active,
+    propagate_plain,
     propagate_signal,
     rectify,
     sparse_product,
@@ -39,6 +43,7 @@ TOLERANCE = {np.float32: 1e-5, np.float64: 1e-13}
 # Below, at and above every width that has a kernel of its own (4, 8, 16, 32), and sums of them.
 COLUMNS = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 37, 64, 65, 100]
 
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can fork")
 types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 index_types = pytest.mark.parametrize("index_type", [np.int32, np.int64])
 column_counts = pytest.mark.parametrize("n_columns", COLUMNS)
@@ -573,9 +578,11 @@ def test_threads_change_no_bit(dtype, n_columns, three_threads, monkeypatch):
     matrix = sparse(97, 97, dtype, density=0.1)
     matrix.data[matrix.indptr[20] : matrix.indptr[40]] *= 1e6
     right = dense(97, n_columns, dtype)
+    scales = np.random.default_rng(2).random((2, 97))
+    plain = PlainOperator(matrix.indptr, matrix.indices, *scales, loops=True)
     calls = {
         "gather": lambda: sparse_product(matrix, right),
-        "scatter": lambda: transposed_sparse_product(matrix, right),
+        "plain": lambda: propagate_plain(plain, right, (0.9, 0.8), np.array([3, 50])),
         "mix": lambda: propagate_signal(matrix, right, (0.9, 0.8), np.array([3, 50])),
     }
     in_threads = {name: call() for name, call in calls.items()}
@@ -638,3 +645,30 @@ def test_arrays_begin_with_a_line_of_the_cache(dtype, shape):
         assert array.flags.writeable
         assert array.ctypes.data % 64 == 0 or array.size == 0
     assert not array.any()
+
+
+@needs_fork
+def test_a_forked_process_starts_threads_of_its_own(three_threads):
+    blocks = [slice(0, 1), slice(1, 2)]
+    threads.for_each(blocks, lambda _: None)  # the threads are there, and a child has none of them
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns that threads and forks go ill together
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        threads.for_each(blocks, lambda _: None)
+        os._exit(7)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+
+
+def test_threads_treat_tiny_numbers_as_their_caller_does(three_threads):
+    blocks = [slice(i, i + 1) for i in range(6)]
+    for wanted in (False, True, False):
+        threads.set_tiny_is_zero(wanted)
+        seen = []
+        try:
+            threads.for_each(blocks, lambda _, seen=seen: seen.append(threads.tiny_is_zero()))
+        finally:
+            threads.set_tiny_is_zero(False)
+        assert seen == [wanted] * 6

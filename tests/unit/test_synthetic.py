@@ -13,7 +13,7 @@ from proptrain.errors import InvalidInputError
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(st.integers(40, 300), st.integers(0, 100), st.integers(1, 5), st.integers(0, 10))
+@given(st.integers(70, 300), st.integers(0, 100), st.integers(1, 5), st.integers(0, 10))
 def test_sizes_are_those_asked_for(n_nodes, n_edges, n_classes, seed):
     graph, labels = power_law_graph(n_nodes, n_edges, n_classes, seed=seed)
     assert (graph.n_nodes, graph.n_edges) == (n_nodes, n_edges)

@@ -48,7 +48,7 @@ def _sweep(
     community: NDArray[np.int64],
     size: NDArray[np.int64],
 ) -> int:
-    """Let every node join the community of most neighbours that has room; returns who moved."""
+    """Let every node join the community of most neighbours with room; returns how many moved."""
     n_moved = 0
     count = np.zeros(community.shape[0], dtype=np.int64)
     around = np.empty(_MANY, dtype=np.int64)

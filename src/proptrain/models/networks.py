@@ -90,7 +90,7 @@ class GCN(Network):
     ) -> None:
         super().__init__(dropout, coins_beside(generator))
         self.steps: tuple[Step, Step] = (step, step)
-        self._operator = step.engine.operator_in(np.dtype(np.float32))
+        self._engine = step.engine
         self.weight1 = initial_weight(n_features, n_hidden, generator)
         self.bias1 = initial_bias(n_hidden, generator)
         self.weight2 = initial_weight(n_hidden, n_classes, generator)
@@ -108,8 +108,9 @@ class GCN(Network):
 
     def narrowed(self, nodes: NDArray[np.int64]) -> tuple[Network, NDArray[np.int64]]:
         """Return the network for these nodes' scores, and the nodes within two steps of them."""
-        second, near = _step_to(nodes, self._operator)
-        first, farther = _step_to(near, self._operator)
+        operator = self._engine.operator_in(np.dtype(np.float32))
+        second, near = _step_to(nodes, operator)
+        first, farther = _step_to(near, operator)
         narrow = copy.copy(self)  # with the same weights
         narrow.steps = (first, second)
         return narrow, farther

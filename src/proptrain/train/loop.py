@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError, TrainingError
+from proptrain.threads import set_tiny_is_zero, tiny_is_zero
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
@@ -233,12 +234,12 @@ def _tiny_is_zero() -> Iterator[None]:
     Weight decay takes the weights of rare features there after a thousand epochs, and a CPU
     computes with such numbers a hundred times more slowly: whole epochs took ten times as long.
     """
-    was_so = bool(np.float32(1e-38) * np.float32(0.1) == 0)
-    torch.set_flush_denormal(True)
+    was_so = tiny_is_zero()
+    set_tiny_is_zero(True)
     try:
         yield
     finally:
-        torch.set_flush_denormal(was_so)
+        set_tiny_is_zero(was_so)
 
 
 class _Targets:
