@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from proptrain import cli
+from proptrain.data import catalog
 from proptrain.experiments import runner
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.specs import EXPERIMENTS
@@ -292,6 +294,57 @@ def test_a_narrower_command_keeps_the_rest_of_its_own_experiment(tmp_path, run):
         assert f"| {dataset} | GCN |" in page
     words = "--dataset cora --dataset cora_ml --method GCN --method PTA --method LP --runs 3"
     assert f"proptrain reproduce table5 {words}\n" in page
+
+
+def commands_on(page):
+    return page.split("## How this was made")[1].split("```")[1].strip().split("\n")
+
+
+def test_the_commands_are_true_and_in_the_order_of_the_tables(tmp_path, run):
+    table4, table5 = EXPERIMENTS["table4"], EXPERIMENTS["table5"]
+    keep(
+        tmp_path,
+        EXPERIMENTS["label-noise"].narrowed(datasets=["cora"], methods=["PTS"], n_runs=1),
+        table4.narrowed(datasets=["cora"], methods=["PTS"], n_runs=2),
+        table5.narrowed(datasets=["cora", "pubmed"], methods=["PTA"], n_runs=2),
+    )
+    told = run("table5", *FAST, "--as-is", "--out", tmp_path)
+    assert told.code == 0, told.err
+    assert commands_on((tmp_path / "README.md").read_text()) == [
+        "proptrain reproduce table4 --dataset cora --method PTS --runs 2",
+        "proptrain reproduce table5 --dataset cora --method PTA --method LP --runs 2",
+        "proptrain reproduce table5 --dataset pubmed --method PTA --runs 2",
+        "proptrain reproduce label-noise --dataset cora --method PTS --runs 1",
+    ]
+
+
+def test_no_data_set_is_loaded_twice(tmp_path, run, monkeypatch):
+    noise = EXPERIMENTS["structure-noise"].narrowed(datasets=["cora"], methods=["PTS"], n_runs=1)
+    keep(tmp_path, noise)
+    loaded, load = [], catalog.load_dataset
+
+    def remember(name, *where, **how):
+        loaded.append(name)
+        return load(name, *where, **how)
+
+    monkeypatch.setattr(catalog, "load_dataset", remember)
+    for name in ("structure-noise", "table5"):  # the second shows the first's figure as well
+        told = run(name, *FAST, "--as-is", "--out", tmp_path)
+        assert told.code == 0, told.err
+        assert "graph: " in (tmp_path / "figures" / "structure-noise.svg").read_text()
+    assert loaded == ["cora", "cora"]
+
+
+def test_runs_on_a_data_set_that_nobody_knows_are_left_out(tmp_path, run):
+    with open_store(tmp_path) as store:
+        for name in ("label-noise", "table5"):
+            for task in list_tasks([EXPERIMENTS[name].narrowed(datasets=["cora"], n_runs=1)]):
+                store.add(replace(made_up(task), dataset="mine"))
+    told = run("table2", "--dataset", "cora", "--as-is", "--out", tmp_path)
+    assert told.code == 0, told.err
+    page = (tmp_path / "README.md").read_text()
+    assert commands_on(page) == ["proptrain reproduce table2 --dataset cora"]
+    assert "mine" not in page
 
 
 def test_machines_are_told_the_numbers(tmp_path, run):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from proptrain.data.splits import TEST_SEEDS
-from proptrain.experiments.claims import MUCH_FASTER, Claim, Outcome, check_claims
+from proptrain.experiments.claims import Claim, check_claims
+from proptrain.experiments.findings import MUCH_FASTER, Outcome
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.samples import log_speed_ups, margins, slopes, spreads
 from proptrain.experiments.specs import EXPERIMENTS
@@ -145,18 +146,20 @@ def test_is_not_measured_while_a_data_set_is_missing_unless_it_is_refuted(start:
         assert "citeseer not measured" not in claim.evidence
 
 
-def test_runs_of_one_split_do_not_pass_for_independent() -> None:
-    """Five equal runs on a split must not narrow the interval as five splits would."""
+def claims_of_lucky_splits(start: str, name: str, method: str, *, lead: float) -> list[Claim]:
+    """Check one and five equal runs on each split, where luck decides how far a method is ahead."""
 
     def split_decides(task: Task) -> float:
-        luck = np.random.default_rng(task.split_seed).normal(0.6, 2.0)
-        return 80 + luck * (task.method == "APPNP")
+        luck = np.random.default_rng(task.split_seed).normal(lead, 2.0)
+        return 80 + luck * (task.method == method)
 
-    once, often = (
-        runs_for(replace(EXPERIMENTS["table4"], datasets=DATASETS, n_runs=n), split_decides)
-        for n in (20, 100)
-    )
-    first, second = (claim_of("The ensemble", "table4", runs) for runs in (once, often))
+    experiments = [replace(EXPERIMENTS[name], datasets=DATASETS, n_runs=n) for n in (20, 100)]
+    return [claim_of(start, name, runs_for(one, split_decides)) for one in experiments]
+
+
+def test_runs_of_one_split_do_not_pass_for_independent() -> None:
+    """Five equal runs on a split must not narrow the interval as five splits would."""
+    first, second = claims_of_lucky_splits("The ensemble", "table4", "APPNP", lead=0.6)
     assert first.outcome is Outcome.UNDECIDED
     assert first == second
     assert "(20 splits)" in first.evidence
@@ -176,16 +179,7 @@ def test_pta_must_pass_the_t_test_whatever_the_interval_says() -> None:
 
 def test_pta_is_judged_by_the_papers_test_over_the_runs() -> None:
     """As in the paper, five initialisations of a split count five times."""
-
-    def split_decides(task: Task) -> float:
-        luck = np.random.default_rng(task.split_seed).normal(0.8, 2.0)
-        return 80 + luck * (task.method == "PTA")
-
-    once, often = (
-        runs_for(replace(EXPERIMENTS["table5"], datasets=DATASETS, n_runs=n), split_decides)
-        for n in (20, 100)
-    )
-    first, second = (claim_of("PTA is better", "table5", runs) for runs in (once, often))
+    first, second = claims_of_lucky_splits("PTA is better", "table5", "PTA", lead=0.8)
     assert (first.outcome, second.outcome) == (Outcome.UNDECIDED, Outcome.HOLDS)
 
 

@@ -14,7 +14,7 @@ import pytest
 from proptrain.data.catalog import load_dataset
 from proptrain.errors import UnwritableOutputError
 from proptrain.experiments import paper
-from proptrain.experiments.claims import Outcome
+from proptrain.experiments.findings import Outcome
 from proptrain.experiments.grid import Table, markdown
 from proptrain.experiments.methods import METHODS
 from proptrain.experiments.paper import Published
@@ -264,6 +264,12 @@ def test_figures_have_their_numbers_as_a_table() -> None:
     row = row_of(make_table(boxes, runs), "cora_ml", "PTD")
     assert (row["median, %"], row["middle half, %"]) == ("80.50", "80.00 to 81.00")
     assert row["spread"] == "0.71"  # of 0 and 1 in each split
+
+
+def test_a_figure_without_data_sets_has_no_numbers() -> None:
+    table = make_table(replace(EXPERIMENTS["label-noise"], datasets=()), [])
+    assert table.rows == ()
+    assert "Runs behind each number: 0 of 10." in table.notes
 
 
 # --- Markdown -----------------------------------------------------------------------------------

@@ -18,8 +18,10 @@ from proptrain.data.dataset import Dataset
 from proptrain.data.graph import Graph
 from proptrain.data.splits import TEST_SEEDS, split_nodes
 from proptrain.errors import LabelError
-from proptrain.insight import identities
-from proptrain.insight.identities import CHECKS, Identity, setting_of, verify_identities
+from proptrain.insight import identities, sides
+from proptrain.insight.identities import CHECKS, Identity, verify_identities
+from proptrain.insight.setting import _rows_of_propagation, setting_of
+from proptrain.insight.sides import decoupled_gcn_weights, pair_loss, pt_weights
 from proptrain.propagate.schemes import PPR
 from proptrain.train.weighting import Adaptive, Constant, dynamic
 
@@ -94,9 +96,9 @@ def test_the_sides_are_those_of_the_reference(cora):
     known = np.concatenate(small.nodes)
     np.testing.assert_allclose(np.concatenate(small.rows), propagation[known], atol=1e-14)
     wanted = reference.decoupled_gcn_weights(propagation, small.f, piece.labels, known)
-    got = np.concatenate(identities._decoupled_gcn_weights(small))
+    got = np.concatenate(decoupled_gcn_weights(small))
     np.testing.assert_allclose(got, wanted[:, known].T, rtol=1e-10, atol=1e-15)
-    loss = identities._pair_loss(identities._decoupled_gcn_weights(small))(small.log_f)
+    loss = pair_loss(decoupled_gcn_weights(small))(small.log_f)
     assert math.isclose(
         loss, reference.pair_loss(wanted, small.f, piece.labels, known), rel_tol=1e-10
     )
@@ -109,8 +111,7 @@ def rows_of_another_alpha(setting, _):
     return replace(
         setting,
         rows=tuple(
-            identities._rows_of_propagation(setting.engine, PPR(0.1001, 10), nodes)
-            for nodes in setting.nodes
+            _rows_of_propagation(setting.engine, PPR(0.1001, 10), nodes) for nodes in setting.nodes
         ),
     )
 
@@ -141,22 +142,20 @@ def coefficients_of_another_alpha(setting, patch):
 
 
 def weights_not_normalised(setting, patch):
-    patch.setattr(
-        identities, "_decoupled_gcn_weights", lambda s: identities._pt_weights(s, dynamic)
-    )
+    patch.setattr(identities, "decoupled_gcn_weights", lambda s: pt_weights(s, dynamic))
     return setting
 
 
 def softmax_after_propagation(setting, patch):
     def loss(setting):
         def of_log_f(log_f):
-            scores = identities._propagated(setting, log_f)
+            scores = sides._propagated(setting, log_f)
             logs = torch.log_softmax(scores, dim=1)
-            return -identities._total(logs[mine, c] for c, mine in enumerate(setting.nodes))
+            return -sides._total(logs[mine, c] for c, mine in enumerate(setting.nodes))
 
         return of_log_f
 
-    patch.setattr(identities, "_decoupled_gcn_loss", loss)
+    patch.setattr(identities, "decoupled_gcn_loss", loss)
     return setting
 
 
@@ -177,7 +176,7 @@ def a_later_epoch(setting, patch):
 
 def sums_made_one(weighting, epoch):
     def of_setting(setting, _):
-        weights = identities._pt_weights(setting, weighting, epoch)
+        weights = pt_weights(setting, weighting, epoch)
         rows = zip(setting.rows, weights, strict=True)
         return replace(setting, rows=tuple(a / w.sum(axis=1, keepdims=True) for a, w in rows))
 

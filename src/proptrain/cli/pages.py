@@ -31,26 +31,28 @@ def write_pages(
     from proptrain.report.reproduction import write_reproduction
 
     runs = list(found.values())
-    shown = [*(widened(one, runs) for one in chosen), *_others(chosen, found)]
+    shown = _in_their_order([*(widened(one, runs) for one in chosen), *_others(chosen, found)])
     done = [found[task] for task in list_tasks(shown) if task in found]
     codes = {"code of the runs": count_codes(done)} if done else {}
     return write_reproduction(
-        _in_their_order(shown),
+        shown,
         done,
         out,
         versions={**versions(), **codes},
-        command=_commands(shown),
-        datasets={**_graphs_of(shown, done, data_dir), **datasets},
+        command=_commands(shown, chosen, runs),
+        datasets={**datasets, **_graphs_of(shown, done, datasets, data_dir)},
     )
 
 
-def _commands(experiments: list[Experiment]) -> str:
+def _commands(shown: list[Experiment], chosen: list[Experiment], runs: list[Run]) -> str:
     """Return the commands that give the same numbers elsewhere: without folders and workers."""
+    from proptrain.experiments.coverage import in_parts
     from proptrain.experiments.specs import EXPERIMENTS
 
-    if experiments == list(EXPERIMENTS.values()):
+    parts = [part for experiment in shown for part in in_parts(experiment, chosen, runs)]
+    if parts == list(EXPERIMENTS.values()):
         return "proptrain reproduce all"
-    return "\n".join(map(_command, experiments))
+    return "\n".join(map(_command, parts))
 
 
 def _command(experiment: Experiment) -> str:
@@ -71,7 +73,7 @@ def _others(chosen: list[Experiment], found: Mapping[Task, Run]) -> list[Experim
     """Return what has been run of the experiments that runs of the folder were made for.
 
     Those that are complete count too. Some runs alone are not enough: most experiments share
-    some, and nobody asked for them.
+    some, and nobody asked for them. Nor are runs on data sets that we do not know.
     """
     from proptrain.experiments.coverage import covered
     from proptrain.experiments.specs import EXPERIMENTS
@@ -79,12 +81,13 @@ def _others(chosen: list[Experiment], found: Mapping[Task, Run]) -> list[Experim
 
     names = {experiment.name for experiment in chosen}
     asked_for = {run.experiment for run in found.values()}
-    return [
+    others = [
         covered(experiment, list(found.values()))
         for name, experiment in EXPERIMENTS.items()
         if name not in names and experiment.has_runs
         if name in asked_for or found.keys() >= set(list_tasks([experiment]))
     ]
+    return [experiment for experiment in others if experiment.datasets]
 
 
 def _in_their_order(experiments: list[Experiment]) -> list[Experiment]:
@@ -95,15 +98,18 @@ def _in_their_order(experiments: list[Experiment]) -> list[Experiment]:
 
 
 def _graphs_of(
-    experiments: list[Experiment], done: list[Run], data_dir: Path | None
+    experiments: list[Experiment],
+    done: list[Run],
+    loaded: Mapping[str, Dataset],
+    data_dir: Path | None,
 ) -> dict[str, Dataset]:
-    """Load the data sets whose own rate of noise the experiments' figures show."""
+    """Load the other data sets whose own rate of noise the experiments' figures show."""
     from proptrain.data.catalog import load_dataset
 
     noisy = [experiment for experiment in experiments if experiment.noise == "structure"]
-    wanted = {name for experiment in noisy for name in experiment.datasets}
-    datasets = {}
-    for name in sorted(wanted & {run.dataset for run in done}):
+    shown = {name for experiment in noisy for name in experiment.datasets}
+    graphs = {}
+    for name in sorted((shown & {run.dataset for run in done}) - loaded.keys()):
         with suppress(ProptrainError):  # nobody asked for it: a page without it will do
-            datasets[name] = load_dataset(name, data_dir, download=False)
-    return datasets
+            graphs[name] = load_dataset(name, data_dir, download=False)
+    return graphs

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from proptrain.cli.console import JsonOption, notes, print_json, print_table, say
+from proptrain.cli.console import JsonOption, print_json, print_table, say
 from proptrain.cli.data import DataDirOption
 from proptrain.cli.pages import write_pages
+from proptrain.cli.runs import Work, complete_folder, read_folder
 from proptrain.errors import InvalidInputError
 from proptrain.experiments.grid import counted
 
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from proptrain.experiments.protocol import Run
     from proptrain.experiments.runner import Failure
     from proptrain.experiments.specs import Experiment
-    from proptrain.experiments.store import RunStore
-    from proptrain.experiments.tasks import Task
 
 NameArgument = Annotated[
     str,
@@ -83,37 +79,27 @@ def reproduce(
     Examples: proptrain reproduce table5 --runs 20;
     proptrain reproduce label-noise --dataset cora_ml --method PTA --method PTS
     """
-    # Now, not when the pages are due: an edit may have broken it after a day of runs.
+    # Now, not when the pages are due: an edit may have broken them after a day of runs.
+    import proptrain.experiments.coverage
     import proptrain.report.reproduction  # noqa: F401
-    from proptrain.data.catalog import load_dataset
-    from proptrain.experiments.store import FILE_NAME, read_runs
-    from proptrain.experiments.tasks import list_tasks, task_of
-    from proptrain.experiments.versions import count_cores
+    from proptrain.experiments.store import FILE_NAME
+    from proptrain.experiments.tasks import list_tasks
 
     experiments = _choose(name, dataset or [], method or [], runs)
     # What is missing is fetched, and what is broken is told, before any run.
-    names = dict.fromkeys(one for experiment in experiments for one in experiment.datasets)
-    datasets = {one: load_dataset(one, data_dir) for one in names}
+    datasets = _load(experiments, data_dir)
     tasks = list_tasks(experiments)
-    failures: list[Failure] = []
-    if as_is:  # even while another process adds to it
-        found = {task_of(run): run for run in read_runs(out / FILE_NAME)}
-        n_new = 0
-    else:
-        n_workers = workers or count_cores()
-        found, n_new, failures = _complete(out, tasks, n_workers, data_dir, quiet=json)
-    pages = write_pages(experiments, found, datasets, out, data_dir)
-    done = [found[task] for task in tasks if task in found]
+    work = read_folder(out) if as_is else complete_folder(out, tasks, workers, data_dir, quiet=json)
+    pages = write_pages(experiments, work.found, datasets, out, data_dir)
+    done = [work.found[task] for task in tasks if task in work.found]
     files = [str(path) for path in [out / FILE_NAME, *pages]]
     if json:
-        failed = [{"run": str(one.task), "reason": one.reason} for one in failures]
-        counts = {"runs": len(done), "new": n_new, "failed": failed}
-        print_json({**counts, **_results(experiments, done, datasets), "files": files})
+        _print_results(experiments, done, datasets, work, files)
     else:
         _show(experiments, done, datasets)
         say(f"written: {', '.join(files)}")
-        _show_failures(failures)
-    if failures:
+        _show_failures(work.failures)
+    if work.failures:
         raise SystemExit(1)
 
 
@@ -163,116 +149,11 @@ def _check_used(
         )
 
 
-def _complete(
-    out: Path, tasks: list[Task], n_workers: int, data_dir: Path | None, *, quiet: bool
-) -> tuple[dict[Task, Run], int, list[Failure]]:
-    """Do the runs that the folder lacks; returns all its runs, how many are new, what failed."""
-    from proptrain.experiments.store import open_store
+def _load(experiments: list[Experiment], data_dir: Path | None) -> dict[str, Dataset]:
+    from proptrain.data.catalog import load_dataset
 
-    with open_store(out) as store:
-        left = [task for task in tasks if task not in store.runs]
-        if not quiet:
-            n_done = len(tasks) - len(left)
-            say(f"{counted(len(tasks), 'run')}: {n_done:,} done, {len(left):,} left")
-            _tell_other_code([store.runs[task] for task in tasks if task in store.runs])
-        try:
-            failures = _add_runs(store, left, n_workers, data_dir, quiet=quiet)
-        except KeyboardInterrupt:
-            n_left = sum(task not in store.runs for task in tasks)
-            say(f"Stopped with {counted(n_left, 'run')} left. The same command goes on from here.")
-            raise SystemExit(130) from None  # what shells say of a program that Ctrl-C ended
-    return store.runs, len(left) - len(failures), failures
-
-
-def _tell_other_code(kept: list[Run]) -> None:
-    """Say so if the runs of before and those to come do not belong together."""
-    from proptrain.experiments.versions import code_digest
-
-    if n_other := sum(run.code != code_digest() for run in kept):
-        say(
-            f"Kept, though made by another state of the code or other packages: "
-            f"{counted(n_other, 'run')}. Name another folder to start afresh."
-        )
-
-
-def _add_runs(
-    store: RunStore, left: list[Task], n_workers: int, data_dir: Path | None, *, quiet: bool
-) -> list[Failure]:
-    """Do the runs and write each as it is done; returns those that failed."""
-    from proptrain.experiments.runner import Failure, run_tasks
-    from proptrain.experiments.tasks import task_of
-
-    failures = []
-    with _Progress(store, left, n_workers, quiet=quiet) as progress:
-        new = run_tasks(left, n_workers=n_workers, data_dir=data_dir, on_start=progress.on_start)
-        with closing(new):
-            for result in new:
-                if isinstance(result, Failure):
-                    failures.append(result)
-                    progress.on_end(result.task)
-                else:
-                    store.add(result)
-                    progress.on_end(task_of(result))
-    return failures
-
-
-class _Progress:
-    """A bar on standard error: what is running, how much is done, how long the rest will take."""
-
-    def __init__(self, store: RunStore, left: list[Task], n_workers: int, *, quiet: bool) -> None:
-        self._store, self._n_workers = store, n_workers
-        self._left = dict.fromkeys(left)
-        self._running: list[Task] = []
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[remaining]}", markup=False),
-            console=notes,
-            transient=True,
-            disable=quiet,
-        )
-        self._shown = self._bar.add_task("starting", total=len(left), remaining="")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        self._show_remaining()  # from runs of before, if there are any
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def on_start(self, task: Task) -> None:
-        self._running.append(task)
-        self._show_running()
-
-    def on_end(self, task: Task) -> None:
-        self._running.remove(task)
-        del self._left[task]
-        self._bar.advance(self._shown)
-        self._show_running()
-        self._show_remaining()
-
-    def _show_running(self) -> None:
-        names = ", ".join(f"{task.method} on {task.dataset}" for task in self._running)
-        self._bar.update(self._shown, description=names)
-
-    def _show_remaining(self) -> None:
-        from proptrain.experiments.remaining import remaining_seconds
-
-        done = self._store.runs.values()
-        seconds = remaining_seconds(self._left, done, n_workers=self._n_workers)
-        if seconds is not None:
-            told = f"about {timedelta(seconds=round(seconds))} left"
-            self._bar.update(self._shown, remaining=told)
-
-
-def _show_failures(failures: list[Failure]) -> None:
-    if failures:
-        say(f"Failed: {counted(len(failures), 'run')}. The same command tries again.")
-    for failure in failures:
-        say(f"- {failure.task}: {failure.reason}")
+    names = dict.fromkeys(name for experiment in experiments for name in experiment.datasets)
+    return {name: load_dataset(name, data_dir) for name in names}
 
 
 def _show(experiments: list[Experiment], done: list[Run], datasets: Mapping[str, Dataset]) -> None:
@@ -284,6 +165,25 @@ def _show(experiments: list[Experiment], done: list[Run], datasets: Mapping[str,
         print_table(table.title, list(table.header), rows, n_labels=table.n_labels)
         for note in table.notes:
             say(note)
+
+
+def _show_failures(failures: Sequence[Failure]) -> None:
+    if failures:
+        say(f"Failed: {counted(len(failures), 'run')}. The same command tries again.")
+    for failure in failures:
+        say(f"- {failure.task}: {failure.reason}")
+
+
+def _print_results(
+    experiments: list[Experiment],
+    done: list[Run],
+    datasets: Mapping[str, Dataset],
+    work: Work,
+    files: list[str],
+) -> None:
+    failed = [{"run": str(one.task), "reason": one.reason} for one in work.failures]
+    counts = {"runs": len(done), "new": work.n_new, "failed": failed}
+    print_json({**counts, **_results(experiments, done, datasets), "files": files})
 
 
 def _results(

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from proptrain.data.dataset import Dataset
-from proptrain.experiments.claims import Claim, Outcome, check_claims
+from proptrain.experiments.claims import Claim, check_claims
+from proptrain.experiments.findings import Outcome
 from proptrain.experiments.grid import Table, counted, markdown
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.specs import Experiment

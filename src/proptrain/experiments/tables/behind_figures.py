@@ -37,12 +37,12 @@ def curve_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
 
 
 def _range(counts: Sequence[int]) -> str:
-    """Write the smallest and the largest of some numbers.
+    """Write the smallest and the largest of some numbers; zero if there are none.
 
-    >>> _range([3, 10, 7]), _range([10, 10])
-    ('3 to 10', '10')
+    >>> _range([3, 10, 7]), _range([10, 10]), _range([])
+    ('3 to 10', '10', '0')
     """
-    return " to ".join(map(str, sorted({min(counts), max(counts)})))
+    return " to ".join(map(str, sorted({min(counts, default=0), max(counts, default=0)})))
 
 
 def _mean_cell(runs: Sequence[Run]) -> str:
