@@ -7,7 +7,10 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
+import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import llvmlite.binding as llvm
@@ -16,15 +19,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.special
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from proptrain import threads
-from proptrain.column_kernels import aligned_empty, aligned_zeros
 from proptrain.errors import InvalidInputError
 from proptrain.kernels import (
     PlainOperator,
+    active_gradients,
+    active_product,
+    columns,
     dense_product,
     drop_entries,
     dropout_scale,
@@ -34,14 +39,16 @@ from proptrain.kernels import (
     propagate_signal,
     rectify,
     sparse_product,
+    threads,
     transposed_product,
     transposed_sparse_product,
 )
+from proptrain.kernels.columns import aligned_empty, aligned_zeros
 from strategies import adjacencies_with_signals, node_sets
 
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-13}
-# Below, at and above every width that has a kernel of its own (4, 8, 16, 32), and sums of them.
-COLUMNS = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 37, 64, 65, 100]
+# Below, at and above every width that has a kernel of its own (up to 64), and sums of them.
+COLUMNS = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 32, 33, 48, 49, 64, 65, 100]
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can fork")
 types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -333,10 +340,10 @@ def test_works_where_compiled_code_cannot_be_kept(tmp_path):
 def test_the_second_process_finds_the_code_that_the_first_compiled(tmp_path):
     code = (
         "import numpy as np;"
-        "from proptrain.column_kernels import _kernel;"
+        "from proptrain.kernels.columns import kernel;"
         "from proptrain.kernels import transposed_product;"
         "transposed_product(np.ones((3, 1)), np.ones((3, 1)));"
-        "print(sum(_kernel('transposed', 4).__wrapped__.stats.cache_hits.values()))"
+        "print(sum(kernel('transposed', 4).__wrapped__.stats.cache_hits.values()))"
     )
     assert [run_with_cache(tmp_path, code) for _ in range(2)] == ["0", "1"]
 
@@ -362,7 +369,7 @@ def test_propagation_is_the_references(dtype, drawn, alpha, data):
 
 @types
 @index_types
-@pytest.mark.parametrize("n_columns", [0, 1, 7, 16, 37, 64])
+@pytest.mark.parametrize("n_columns", [0, 1, 7, 16, 37, 64, 65, 130])
 def test_propagation_is_step_by_step_multiplying_and_mixing_bit_by_bit(
     dtype, index_type, n_columns
 ):
@@ -376,6 +383,78 @@ def test_propagation_is_step_by_step_multiplying_and_mixing_bit_by_bit(
             if fixed is not None:
                 state[fixed] = signal[fixed]
         np.testing.assert_array_equal(propagate_signal(matrix, signal, mixing, fixed), state)
+
+
+@types
+@pytest.mark.parametrize("n_columns", [0, 1, 7, 47, 64, 65])
+def test_a_graph_without_stored_numbers_spreads_as_one_with_them(dtype, n_columns):
+    ones = sparse(40, 40, dtype)
+    ones = sp.csr_array(((ones + ones.T) != 0).astype(dtype))
+    out, into = np.random.default_rng(2).random((2, 40))
+    plain = PlainOperator(ones.indptr, ones.indices, out, into, loops=True)
+    stored = sp.csr_array(sp.diags_array(out) @ (ones + sp.eye_array(40)) @ sp.diags_array(into))
+    signal, mixing = dense(40, n_columns, dtype), (0.9, 0.3, 1.0)
+    for fixed in (None, np.array([3, 30])):
+        wanted = propagate_signal(stored.astype(dtype), signal, mixing, fixed)
+        same(propagate_plain(plain, signal, mixing, fixed), wanted, dtype)
+
+
+def test_spreading_without_stored_numbers_needs_little_memory():
+    n, n_columns = 20_000, 47
+    plain = PlainOperator(np.arange(n + 1), np.arange(n), np.ones(n), np.ones(n), loops=False)
+    signal = np.ones((n, n_columns), np.float32)
+    propagate_plain(plain, signal, (0.9, 0.9, 0.9))  # compiles
+    tracemalloc.start()
+    try:
+        for mixing in ((0.9,), (0.9,) * 5):
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            propagate_plain(plain, signal, mixing)
+            _, peak = tracemalloc.get_traced_memory()
+            assert peak - before < 2.2 * signal.nbytes  # and the signal itself: three in all
+    finally:
+        tracemalloc.stop()
+
+
+# --- the first layer, rectified, in one pass --------------------------------------------------
+
+
+@types
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+@pytest.mark.parametrize("n_columns", [1, 7, 64, 65])
+def test_the_active_product_is_its_parts_bit_by_bit(dtype, rate, n_columns):
+    matrix, right, bias = sparse(90, 20, dtype), dense(20, n_columns, dtype), dense(1, 65, dtype)[0]
+    for own in (None, bias[:n_columns]):
+        wanted = rectify(sparse_product(matrix, right), own, rate, generator())
+        got = active_product(matrix, right, own, rate, generator())
+        np.testing.assert_array_equal(got, wanted, strict=True)
+        assert 0 < (got > 0).mean() < 1
+
+
+@types
+@pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 255, 256, 300, 5000])
+def test_its_gradients_are_those_of_its_parts_bit_by_bit(dtype, n_rows):
+    matrix, gradient = sparse(n_rows, 20, dtype), dense(n_rows, 64, dtype)
+    active = rectify(dense(n_rows, 64, dtype, seed=3), None, 0.3, generator())
+    passed = pass_active(gradient, active, 1.5)
+    for_weight, for_bias = active_gradients(matrix, gradient, active, 1.5)
+    np.testing.assert_array_equal(for_weight, transposed_sparse_product(matrix, passed))
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:  # which adds up 64 columns in this very order
+        np.testing.assert_array_equal(for_bias, torch.from_numpy(passed).sum(dim=0))
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+@types
+@pytest.mark.parametrize("n_columns", [1, 7, 65])
+def test_gradients_for_any_number_of_columns(dtype, n_columns):
+    matrix, gradient = sparse(300, 20, dtype), dense(300, n_columns, dtype)
+    active = rectify(dense(300, n_columns, dtype, seed=3), None)
+    for_weight, for_bias = active_gradients(matrix, gradient, active)
+    same(for_weight, matrix.T @ (gradient * (active > 0)), dtype)
+    same(for_bias, (gradient * (active > 0)).sum(axis=0), dtype)
 
 
 # --- softmax ----------------------------------------------------------------------------------
@@ -558,6 +637,21 @@ def test_the_code_of_others_is_compiled_as_it_would_have_been():
     assert before == numba.config.SLP_VECTORIZE
 
 
+def test_kernels_in_several_threads_leave_it_so_too():
+    before, inside = numba.config.SLP_VECTORIZE, threading.Barrier(2, timeout=20)
+
+    def compile_something():
+        with columns._PACKING:
+            inside.wait()
+            assert numba.config.SLP_VECTORIZE == 1
+            inside.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(compile_something) for _ in range(2)]:
+            done.result()
+    assert before == numba.config.SLP_VECTORIZE
+
+
 # --- in threads -------------------------------------------------------------------------------
 
 
@@ -582,6 +676,9 @@ def test_threads_change_no_bit(dtype, n_columns, three_threads, monkeypatch):
     plain = PlainOperator(matrix.indptr, matrix.indices, *scales, loops=True)
     calls = {
         "gather": lambda: sparse_product(matrix, right),
+        "scatter": lambda: transposed_sparse_product(matrix, right),
+        "active": lambda: active_product(matrix, right, None, 0.5, generator()),
+        "gradients": lambda: np.vstack(active_gradients(matrix, right, right)),
         "plain": lambda: propagate_plain(plain, right, (0.9, 0.8), np.array([3, 50])),
         "mix": lambda: propagate_signal(matrix, right, (0.9, 0.8), np.array([3, 50])),
     }

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.column_kernels import compiled
 from proptrain.data.graph import Graph
+from proptrain.kernels.columns import compiled
 
 _SWEEPS = 3
 _LARGEST = 1 << 16

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 COMPUTING = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 PACKAGES = ("proptrain", *COMPUTING)
 SOURCES = (
-    "kernels.py",
-    "column_kernels.py",
-    "threads.py",
+    "kernels",
     "classifier.py",
     "estimator.py",
     "problem.py",

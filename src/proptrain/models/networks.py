@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from proptrain.column_kernels import padded_width
+from proptrain.kernels.columns import padded_width
 from proptrain.models.spread import Spread
 from proptrain.train.predictor import Network, Predictor, coins_beside, initial_bias, initial_weight
 from proptrain.train.products import FeatureMatrix, rectified, tall_product

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from proptrain.column_kernels import padded_to_widths, without_padding
 from proptrain.kernels import drop_entries, propagation_step, transposed_sparse_product
+from proptrain.kernels.columns import padded_to_widths, without_padding
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.schemes import Scheme
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError, TrainingError
-from proptrain.threads import set_tiny_is_zero, tiny_is_zero
+from proptrain.kernels.threads import set_tiny_is_zero, tiny_is_zero
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from proptrain.train.products import FeatureMatrix, rectified, tall_product
+from proptrain.train.products import FeatureMatrix, tall_product
 
 
 class Network(nn.Module):
@@ -69,7 +69,7 @@ class Predictor(Network):
         rate = self.dropout if self.training else 0.0
         if rate > 0:
             features = features.dropped(rate, self.random)
-        hidden = rectified(features @ self.weight1, self.bias1, rate, self.random)  # (n, h)
+        hidden = features.active(self.weight1, self.bias1, rate, self.random)  # (n, h)
         scores = tall_product(hidden, self.weight2)  # (n, C)
         return scores if self.bias2 is None else scores + self.bias2
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from proptrain.data.indices import with_short_indices
 from proptrain.kernels import (
+    active_gradients,
+    active_product,
     dense_product,
     drop_entries,
     dropout_scale,
@@ -48,6 +50,21 @@ class FeatureMatrix:
         )
         return product
 
+    def active(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        rate: float = 0.0,
+        random: np.random.Generator | None = None,
+    ) -> torch.Tensor:
+        """Return ReLU(features @ weight + bias), some of it left out and the rest scaled up."""
+        if not self.is_sparse:
+            return rectified(self._dense @ weight, bias, rate, random)
+        active: torch.Tensor = _SparseActive.apply(  # type: ignore[no-untyped-call]
+            weight, bias, self._matrix, rate, random
+        )
+        return active
+
     def dropped(self, rate: float, random: np.random.Generator) -> FeatureMatrix:
         """Return the features with a share of the entries left out and the rest scaled up."""
         result = copy.copy(self)
@@ -71,6 +88,33 @@ class _SparseProduct(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         (gradient,) = gradients
         return torch.from_numpy(transposed_sparse_product(ctx.matrix, gradient.numpy())), None
+
+
+class _SparseActive(torch.autograd.Function):
+    """ReLU(matrix @ weight + bias) with dropout, in one pass each way."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        matrix: sp.csr_array,
+        rate: float,
+        random: np.random.Generator | None,
+    ) -> torch.Tensor:
+        own = None if bias is None else bias.detach().numpy()
+        active = active_product(matrix, weight.detach().numpy(), own, rate, random)
+        ctx.matrix, ctx.active, ctx.has_bias = matrix, active, bias is not None
+        ctx.scale = 1.0 if random is None else dropout_scale(rate)
+        return torch.from_numpy(active)
+
+    @staticmethod
+    def backward(
+        ctx: Any, *gradients: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None, None, None, None]:
+        parts = active_gradients(ctx.matrix, gradients[0].numpy(), ctx.active, ctx.scale)
+        for_weight, for_bias = map(torch.from_numpy, parts)
+        return for_weight, for_bias if ctx.has_bias else None, None, None, None
 
 
 class _Rectified(torch.autograd.Function):

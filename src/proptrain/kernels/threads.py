@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Part = TypeVar("Part")
 
 WORTH_IT = 1 << 23
 """So many multiplications and additions take some milliseconds, waking a thread a tenth of one."""
@@ -31,6 +34,11 @@ def count_threads() -> int:
     return int(wanted) if wanted.isdigit() and int(wanted) > 0 else cores or 1
 
 
+def are_worth_it(n_operations: int) -> bool:
+    """Tell whether to do so many multiplications and additions in several threads."""
+    return count_threads() > 1 and n_operations >= WORTH_IT
+
+
 def row_blocks(starts: NDArray[np.integer], n_columns: int) -> list[slice]:
     """Cut rows into blocks of about equal work; row i has its entries from starts[i] on.
 
@@ -40,27 +48,26 @@ def row_blocks(starts: NDArray[np.integer], n_columns: int) -> list[slice]:
     [slice(0, 2, None)]
     """
     n_rows, n_entries = len(starts) - 1, int(starts[-1] - starts[0])
-    n_threads = count_threads()
-    if n_threads == 1 or n_entries * n_columns < WORTH_IT:
+    if not are_worth_it(n_entries * n_columns):
         return [slice(0, n_rows)]
-    ends = starts[0] + np.linspace(0, n_entries, n_threads * _BLOCKS_PER_THREAD + 1)
+    ends = starts[0] + np.linspace(0, n_entries, count_threads() * _BLOCKS_PER_THREAD + 1)
     bounds = np.searchsorted(starts, ends).tolist()
     bounds[0], bounds[-1] = 0, n_rows  # rows without entries at either end belong to a block too
     return [slice(a, b) for a, b in pairwise(bounds) if a < b]
 
 
-def for_each(blocks: Sequence[slice], do: Callable[[slice], None]) -> None:
-    """Do something with each block, side by side if there are several."""
-    if len(blocks) == 1:
-        do(blocks[0])
+def for_each(parts: Sequence[Part], do: Callable[[Part], None]) -> None:
+    """Do something with each part, side by side if there are several."""
+    if len(parts) == 1 or count_threads() == 1:
+        deque(map(do, parts), maxlen=0)
         return
     flushes = tiny_is_zero()
 
-    def do_alike(block: slice) -> None:
+    def do_alike(part: Part) -> None:
         set_tiny_is_zero(flushes)  # a setting of each thread, and results must not depend on it
-        do(block)
+        do(part)
 
-    deque(_pool().map(do_alike, blocks), maxlen=0)  # raises what any of them raises
+    deque(_pool().map(do_alike, parts), maxlen=0)  # raises what any of them raises
 
 
 def tiny_is_zero() -> bool:

@@ -1,15 +1,20 @@
 """Kernels written out for a number of columns, so that the sums of a row stay in registers.
 
-Matrices are taken 4, 8, 16 or 32 columns at a time, each width with a kernel of its own. Numba
-cannot be told to keep an array in registers, but it can be given one variable for each column: the
-sources below are templates, and a line that begins with * stands for one such line for each
-column. That is worth a factor of two over a loop over the columns.
+Matrices are taken up to 64 columns at a time, each width with a kernel of its own. Numba cannot be
+told to keep an array in registers, but it can be given one variable for each column: the sources
+below are templates, and a line that begins with * stands for one such line for each column (with +
+for each that is no padding). That is worth a factor of two over a loop over the columns.
+
+Matrices whose rows are looked up here and there are *panels*: of one kernel's width, rows side by
+side. Part of the columns of a wider matrix would be spread over memory so evenly that half of the
+cache went unused, and took up to twice as long.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, wraps
 from threading import Lock
 from typing import Any
@@ -18,7 +23,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_WIDTHS = (4, 8, 16, 32)
+_WIDTHS = (4, 8, 16, 32, 48, 64)
+WIDEST = _WIDTHS[-1]
 _LINE = 64
 """Bytes of a line of the cache."""
 
@@ -61,8 +67,8 @@ def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
 def padded_width(n_columns: int) -> int:
     """Return the least sum of the kernels' widths that takes so many columns.
 
-    >>> padded_width(15), padded_width(16), padded_width(37)
-    (16, 16, 40)
+    >>> padded_width(15), padded_width(16), padded_width(100)
+    (16, 16, 112)
     """
     return sum(_widths(n_columns))
 
@@ -83,31 +89,44 @@ def without_padding(product: NDArray[Any], original: Any) -> NDArray[Any]:
     return np.ascontiguousarray(product[:, : original.shape[1]])
 
 
-def _widths(n_columns: int) -> list[int]:
+@dataclass(frozen=True)
+class Columns:
+    """Some columns of a padded matrix, as many as a kernel takes."""
+
+    first: np.uint64
+    """Unsigned, for the kernels: no index counts from the end."""
+    width: int
+
+    def panel_of(self, padded: NDArray[Any]) -> NDArray[Any]:
+        """Return them as a matrix of their own; the matrix itself, if they are all it has."""
+        if padded.shape[1] == self.width:
+            return padded
+        panel = aligned_empty((padded.shape[0], self.width), padded.dtype)
+        panel[:] = padded[:, int(self.first) :][:, : self.width]
+        return panel
+
+
+def columns_of(padded: NDArray[Any], widest: int = WIDEST) -> list[Columns]:
+    """Cut the columns of a padded matrix into those of one kernel each."""
+    widths = _widths(padded.shape[1], widest)
+    return [Columns(np.uint64(sum(widths[:place])), width) for place, width in enumerate(widths)]
+
+
+def _widths(n_columns: int, widest: int = WIDEST) -> list[int]:
     """Return the kernels' widths that make up this many columns, or a few more.
 
-    >>> _widths(64), _widths(15), _widths(37)
-    ([32, 32], [16], [32, 8])
+    >>> _widths(64), _widths(15), _widths(100), _widths(64, widest=32)
+    ([64], [16], [64, 48], [32, 32])
     """
-    whole, rest = divmod(n_columns, _WIDTHS[-1])
+    whole, rest = divmod(n_columns, widest)
     last = [next(width for width in _WIDTHS if width >= rest)] if rest else []
-    return [_WIDTHS[-1]] * whole + last
+    return [widest] * whole + last
 
 
-def kernels_for(name: str, padded: NDArray[Any]) -> list[tuple[Callable[..., Any], np.uint64]]:
-    """Return the kernels that take all columns of a padded matrix, and where each begins."""
-    widths = _widths(padded.shape[1])
-    firsts = [sum(widths[:place]) for place in range(len(widths))]
-    # Unsigned: no index counts from the end.
-    return [
-        (_kernel(name, width), np.uint64(first))
-        for width, first in zip(widths, firsts, strict=True)
-    ]
-
-
-# Two things here are for the compiler. Unsigned bounds: else it looks at every entry whether its
-# number counts from the end. And all of a row is read before any of it is written: else it must
-# fear that what is written is read again, and packs nothing.
+# Matrices with a `first` column are read or written row after row; the others are panels. Two
+# things are for the compiler. Unsigned bounds: else it looks at every entry whether its number
+# counts from the end. And all of a row is read before any of it is written: else it must fear that
+# what is written is read again, and packs nothing.
 _SOURCES = {
     "gather": """
 def gather(indptr, indices, data, dense, first, product):
@@ -116,32 +135,55 @@ def gather(indptr, indices, data, dense, first, product):
         *t{i} = product.dtype.type(0)
         for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             source, value = np.uint64(indices[entry]), data[entry]
-            *t{i} += value * dense[source, c{i}]
+            *t{i} += value * dense[source, {i}]
         *product[row, c{i}] = t{i}
 """,
-    "mix": """
-def mix(indptr, indices, data, state, signal, neighbours, rest, first, product):
+    "gather_active": """
+def gather_active(indptr, indices, data, dense, first, active, bias):
+    zero = active.dtype.type(0)
     *c{i} = first + np.uint64({i})
+    for row in range(indptr.shape[0] - 1):
+        *t{i} = zero
+        for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            source, value = np.uint64(indices[entry]), data[entry]
+            *t{i} += value * dense[source, {i}]
+        *t{i} += bias[c{i}]
+        *active[row, c{i}] = max(t{i}, zero)
+""",
+    "gather_some": """
+def gather_some(indptr, indices, data, dense, first, active, bias, draws, threshold, scale):
+    zero = active.dtype.type(0)
+    *c{i} = first + np.uint64({i})
+    for row in range(indptr.shape[0] - 1):
+        *t{i} = zero
+        for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            source, value = np.uint64(indices[entry]), data[entry]
+            *t{i} += value * dense[source, {i}]
+        *t{i} += bias[c{i}]
+        *t{i} = max(t{i}, zero) * scale
+        *active[row, c{i}] = t{i} if draws[row, c{i}] >= threshold else zero
+""",
+    "mix": """
+def mix(indptr, indices, data, state, signal, neighbours, rest, product):
     for row in range(indptr.shape[0] - 1):
         *t{i} = product.dtype.type(0)
         for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             source, value = np.uint64(indices[entry]), data[entry]
-            *t{i} += value * state[source, c{i}]
-        *s{i} = signal[row, c{i}]
-        *product[row, c{i}] = mix_two(neighbours, t{i}, rest, s{i})
+            *t{i} += value * state[source, {i}]
+        *s{i} = signal[row, {i}]
+        *product[row, {i}] = mix_two(neighbours, t{i}, rest, s{i})
 """,
     "plain": """
-def plain(indptr, indices, scaled, start, out, then, loops, neighbours, rest, top, first, product):
-    *c{i} = first + np.uint64({i})
+def plain(indptr, indices, scaled, start, out, then, loops, neighbours, rest, top, product):
     for row in range(indptr.shape[0] - 1):
         own = np.uint64(top + row)
-        *t{i} = loops * scaled[own, c{i}]
+        *t{i} = loops * scaled[own, {i}]
         for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             source = np.uint64(indices[entry])
-            *t{i} += scaled[source, c{i}]
+            *t{i} += scaled[source, {i}]
         share, scale = neighbours * out[row], then[row]
-        *s{i} = start[row, c{i}]
-        *product[row, c{i}] = scale * (share * t{i} + rest * s{i})
+        +s{i} = start[row, {i}]
+        +product[row, {i}] = scale * (share * t{i} + rest * s{i})
 """,
     "scatter": """
 def scatter(indptr, indices, data, dense, first, product):
@@ -150,7 +192,25 @@ def scatter(indptr, indices, data, dense, first, product):
         *s{i} = dense[row, c{i}]
         for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             target, value = np.uint64(indices[entry]), data[entry]
-            *product[target, c{i}] += value * s{i}
+            *product[target, {i}] += value * s{i}
+""",
+    "scatter_active": """
+def scatter_active(indptr, indices, data, dense, first, product, active, scale, step, sums):
+    zero = product.dtype.type(0)
+    *c{i} = first + np.uint64({i})
+    *b{i} = zero
+    for row in range(indptr.shape[0] - 1):
+        if row > 0 and row % step == 0:
+            *sums[row // step - 1, c{i}] = b{i}
+            *b{i} = zero
+        *s{i} = dense[row, c{i}] * scale
+        *a{i} = active[row, c{i}]
+        *s{i} = s{i} if a{i} > zero else zero
+        *b{i} += s{i}
+        for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            target, value = np.uint64(indices[entry]), data[entry]
+            *product[target, {i}] += value * s{i}
+    *sums[sums.shape[0] - 1, c{i}] = b{i}
 """,
     "dense": """
 def dense(left, right, first, product):
@@ -159,7 +219,7 @@ def dense(left, right, first, product):
         *t{i} = product.dtype.type(0)
         for source in range(left.shape[1]):
             value = left[row, source]
-            *t{i} += value * right[source, c{i}]
+            *t{i} += value * right[source, {i}]
         *product[row, c{i}] = t{i}
 """,
     "transposed": """
@@ -169,23 +229,25 @@ def transposed(left, right, first, product):
         *s{i} = right[row, c{i}]
         for target in range(left.shape[1]):
             value = left[row, target]
-            *product[target, c{i}] += value * s{i}
+            *product[target, {i}] += value * s{i}
 """,
 }
 
 
 @cache
-def _kernel(name: str, width: int) -> Callable[..., Any]:
-    """Compile one of the sources for a number of columns."""
+def kernel(name: str, width: int, n_columns: int | None = None) -> Callable[..., Any]:
+    """Compile one of the sources for a width, of which ``n_columns`` are no padding."""
+    repeats = {"*": width, "+": width if n_columns is None else n_columns}
+    full_name = f"{name}_{width}" + (f"_{n_columns}" if n_columns else "")
     lines = []
-    for line in _SOURCES[name].replace(f"def {name}", f"def {name}_{width}").splitlines():
-        repeated = line.lstrip().startswith("*")
-        one = line.replace("*", "", 1) if repeated else line
-        lines += [one.replace("{i}", str(i)) for i in range(width)] if repeated else [one]
+    for line in _SOURCES[name].replace(f"def {name}", f"def {full_name}").splitlines():
+        mark = line.lstrip()[:1]
+        one = line.replace(mark, "", 1) if mark in repeats else line
+        lines += [one.replace("{i}", str(i)) for i in range(repeats.get(mark, 1))]
     namespace: dict[str, Any] = {"__name__": __name__, "np": np, "mix_two": _mix_two}
     # Under this file's name, so that Numba keeps the compiled code as long as it is unchanged.
     exec(compile("\n".join(lines), __file__, "exec"), namespace)
-    return _packing(compiled(namespace[f"{name}_{width}"]))
+    return _packing(compiled(namespace[full_name]))
 
 
 def _packing(kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,183 @@
+"""Products of matrices, each number summed in the order in which the entries are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from proptrain.errors import InvalidInputError
+from proptrain.kernels.columns import (
+    WIDEST,
+    Columns,
+    aligned_empty,
+    aligned_zeros,
+    columns_of,
+    kernel,
+    padded_to_widths,
+    without_padding,
+)
+from proptrain.kernels.dropout import coins, dropout_scale, threshold
+from proptrain.kernels.sums import rows_of_a_sum, sum_of_sums
+from proptrain.kernels.threads import are_worth_it, for_each, row_blocks
+
+_FOR_A_THREAD = 32
+"""Columns that a thread takes where threads share by columns: the network has 64 hidden units."""
+
+
+def sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
+    """Return matrix @ dense, shape (n, c), in the floating-point type of ``dense``.
+
+    >>> sparse_product(sp.csr_array(np.eye(2)), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    return _gather("gather", matrix, dense)
+
+
+def active_product(
+    matrix: sp.csr_array,
+    dense: NDArray[Any],
+    bias: NDArray[Any] | None,
+    rate: float = 0.0,
+    random: np.random.Generator | None = None,
+) -> NDArray[Any]:
+    """Return ReLU(matrix @ dense + bias) in one pass, (n, c); with a generator, dropped out too.
+
+    >>> active_product(sp.csr_array(np.eye(2)), np.array([[1.0], [3.0]]), np.array([-2.0]))
+    array([[0.],
+           [1.]])
+    """
+    number, (n_rows, n_columns) = dense.dtype.type, (matrix.shape[0], dense.shape[1])
+    bias = np.zeros(n_columns, dtype=number) if bias is None else bias
+    (bias,) = padded_to_widths(bias[None])
+    if random is None or rate == 0:
+        return _gather("gather_active", matrix, dense, lambda _: (bias,))
+    draws = padded_to_widths(coins(n_rows * n_columns, random).reshape(n_rows, n_columns))
+    chance = (threshold(rate), number(dropout_scale(rate)))
+    return _gather("gather_some", matrix, dense, lambda rows: (bias, draws[rows], *chance))
+
+
+def _gather(
+    name: str,
+    matrix: sp.csr_array,
+    dense: NDArray[Any],
+    more: Callable[[slice], tuple[Any, ...]] = lambda _: (),
+) -> NDArray[Any]:
+    """Have each row of the product collect from rows of ``dense``."""
+    check_fit(matrix.shape[1], dense.shape[0], matrix.shape, dense.shape)
+    padded = padded_to_widths(dense)
+    product = aligned_empty((matrix.shape[0], padded.shape[1]), dense.dtype)
+    blocks = row_blocks(matrix.indptr, padded.shape[1])
+    for columns in columns_of(padded):
+        gather, panel = kernel(name, columns.width), columns.panel_of(padded)
+
+        def gather_rows(
+            rows: slice,
+            gather: Callable[..., Any] = gather,
+            panel: NDArray[Any] = panel,
+            first: np.uint64 = columns.first,
+        ) -> None:
+            indptr = matrix.indptr[rows.start : rows.stop + 1]
+            parts = (indptr, matrix.indices, matrix.data, panel, first, product[rows])
+            gather(*parts, *more(rows))
+
+        for_each(blocks, gather_rows)
+    return without_padding(product, dense)
+
+
+def transposed_sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
+    """Return matrixᵀ @ dense without a transposed copy of the matrix: shape (m, c).
+
+    >>> transposed_sparse_product(sp.csr_array([[0.0, 2.0]]), np.array([[3.0]]))
+    array([[0.],
+           [6.]])
+    """
+    return _scatter("scatter", matrix, dense)
+
+
+def active_gradients(
+    matrix: sp.csr_array, gradient: NDArray[Any], active: NDArray[Any], scale: float = 1.0
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the gradients for dense (m, c) and bias (c,) from that for `active_product` (n, c).
+
+    It passes where something is active, times ``scale``, by which dropout has scaled it up.
+
+    >>> identity, active = sp.csr_array(np.eye(2)), np.array([[0.0], [1.0]])
+    >>> active_gradients(identity, np.array([[5.0], [7.0]]), active)
+    (array([[0.],
+           [7.]]), array([7.]))
+    """
+    number, padded = gradient.dtype.type, padded_to_widths(active)
+    step = rows_of_a_sum(len(active))
+    sums = np.zeros((max(1, -(-len(active) // step)), padded.shape[1]), dtype=number)
+    rest = (padded, number(scale), step, sums)
+    product = _scatter("scatter_active", matrix, gradient, *rest)
+    return product, sum_of_sums(sums, step, len(active))[: gradient.shape[1]]
+
+
+def _scatter(name: str, matrix: sp.csr_array, dense: NDArray[Any], *more: Any) -> NDArray[Any]:
+    """Have each row of ``dense`` add to rows of the product."""
+    check_fit(matrix.shape[0], dense.shape[0], matrix.shape[::-1], dense.shape)
+    padded = padded_to_widths(dense)
+    # Two rows may add to the same place, so threads share by columns.
+    shared = are_worth_it(matrix.nnz * padded.shape[1])
+    groups = columns_of(padded, _FOR_A_THREAD if shared else WIDEST)
+    panels = [aligned_zeros((matrix.shape[1], one.width), dense.dtype) for one in groups]
+
+    def scatter(part: tuple[Columns, NDArray[Any]]) -> None:
+        columns, panel = part
+        parts = (matrix.indptr, matrix.indices, matrix.data, padded, columns.first, panel)
+        kernel(name, columns.width)(*parts, *more)
+
+    for_each(list(zip(groups, panels, strict=True)), scatter)
+    return without_padding(_side_by_side(panels, matrix.shape[1], dense.dtype), dense)
+
+
+def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """Return left @ right for a tall matrix (n, h) and a small one (h, c): shape (n, c).
+
+    >>> dense_product(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+    array([[11.]])
+    """
+    check_fit(left.shape[1], right.shape[0], left.shape, right.shape)
+    left, padded = np.ascontiguousarray(left), padded_to_widths(right)
+    product = aligned_empty((left.shape[0], padded.shape[1]), left.dtype)
+    for columns in columns_of(padded):
+        panel = columns.panel_of(padded)
+        kernel("dense", columns.width)(left, panel, columns.first, product)
+    return without_padding(product, right)
+
+
+def transposed_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """Return leftᵀ @ right for two tall matrices (n, h) and (n, c): shape (h, c).
+
+    >>> transposed_product(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
+    array([[11.]])
+    """
+    check_fit(left.shape[0], right.shape[0], left.shape, right.shape)
+    left, padded = np.ascontiguousarray(left), padded_to_widths(right)
+    panels = []
+    for columns in columns_of(padded):
+        panels.append(aligned_zeros((left.shape[1], columns.width), left.dtype))
+        kernel("transposed", columns.width)(left, padded, columns.first, panels[-1])
+    return without_padding(_side_by_side(panels, left.shape[1], left.dtype), right)
+
+
+def _side_by_side(panels: list[NDArray[Any]], n_rows: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if len(panels) == 1:
+        return panels[0]
+    return np.hstack(panels) if panels else np.zeros((n_rows, 0), dtype=dtype)
+
+
+def check_fit(inner: int, other: int, *shapes: tuple[int, ...]) -> None:
+    """Raise unless the inner sizes of two matrices of these shapes are equal."""
+    # Compiled loops do not look: beyond the end of an array they would read on.
+    if inner != other:
+        raise InvalidInputError(
+            f"Two matrices can only be multiplied if their inner sizes are equal, got {shapes[0]} "
+            f"and {shapes[1]}. Give as many features as the weights were trained on."
+        )

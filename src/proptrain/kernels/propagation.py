@@ -1,0 +1,181 @@
+"""The recursion H <- c_k Â H + (1 - c_k) signal, each step in one pass over what it writes.
+
+Columns do not mix, so those of a wide signal go through all steps in parts: what is being worked on
+stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from proptrain.kernels.columns import (
+    WIDEST,
+    aligned_empty,
+    aligned_zeros,
+    kernel,
+    padded_to_widths,
+    padded_width,
+    without_padding,
+)
+from proptrain.kernels.products import check_fit
+from proptrain.kernels.threads import for_each, row_blocks
+
+
+def propagate_signal(
+    operator: sp.csr_array,
+    signal: NDArray[Any],
+    mixing: tuple[float, ...],
+    fixed: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Return H after all steps H <- c_k operator H + (1 - c_k) signal, started at the signal.
+
+    Rows in ``fixed`` are put back to the signal's after every step.
+    """
+    if not mixing:
+        return signal.copy()
+
+    def propagate(part: NDArray[Any]) -> NDArray[Any]:
+        state = start = padded_to_widths(part)
+        buffers = [aligned_empty(start.shape, start.dtype) for _ in mixing[:2]]  # used in turn
+        for step, neighbours in enumerate(mixing):
+            following = buffers[step % 2]
+            _mix(operator, state, start, neighbours, following)
+            if fixed is not None:
+                following[fixed] = start[fixed]
+            state = following
+        return without_padding(state, part)
+
+    return _in_parts(propagate, signal)
+
+
+def propagation_step(
+    operator: sp.csr_array, state: NDArray[Any], signal: NDArray[Any], neighbours: float
+) -> NDArray[Any]:
+    """Return neighbours · operator @ state + (1 - neighbours) · signal: one step, (n, c).
+
+    >>> propagation_step(sp.csr_array([[2.0]]), np.array([[3.0]]), np.array([[1.0]]), 0.5)
+    array([[3.5]])
+    """
+    check_fit(operator.shape[1], state.shape[0], operator.shape, state.shape)
+
+    def step(state: NDArray[Any], signal: NDArray[Any]) -> NDArray[Any]:
+        start = padded_to_widths(signal)
+        following = aligned_empty(start.shape, start.dtype)
+        _mix(operator, padded_to_widths(state), start, neighbours, following)
+        return without_padding(following, signal)
+
+    return _in_parts(step, state, signal)
+
+
+def _mix(
+    operator: sp.csr_array,
+    state: NDArray[Any],
+    start: NDArray[Any],
+    neighbours: float,
+    following: NDArray[Any],
+) -> None:
+    """Write one step from a state to what follows it; all are as wide as a kernel."""
+    number = start.dtype.type
+    shares = (number(neighbours), number(1 - neighbours))
+    mix = kernel("mix", start.shape[1])
+
+    def mix_rows(rows: slice) -> None:
+        indptr = operator.indptr[rows.start : rows.stop + 1]
+        parts = (indptr, operator.indices, operator.data, state, start[rows])
+        mix(*parts, *shares, following[rows])
+
+    for_each(row_blocks(operator.indptr, start.shape[1]), mix_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainOperator:
+    """diag(out) (A + loops · I) diag(into) for an A of ones: no number is stored for an edge."""
+
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    out: NDArray[np.float64]
+    """(n,) factor of each row."""
+    into: NDArray[np.float64]
+    """(n,) factor of each column."""
+    loops: bool
+
+    @property
+    def transposed(self) -> PlainOperator:
+        """The transpose; A is symmetric."""
+        return replace(self, out=self.into, into=self.out)
+
+
+def propagate_plain(
+    operator: PlainOperator,
+    signal: NDArray[Any],
+    mixing: tuple[float, ...],
+    fixed: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Return what `propagate_signal` does, for an operator without stored numbers.
+
+    States are kept with their column factors multiplied in, so that a step only adds. Beside the
+    signal there are never more than two matrices of its size: such graphs are large.
+    """
+    if not mixing:
+        return signal.copy()
+    number = signal.dtype.type
+    out, into = operator.out.astype(number), operator.into.astype(number)
+
+    def propagate(part: NDArray[Any]) -> NDArray[Any]:
+        start, (n_nodes, n_columns) = np.ascontiguousarray(part), part.shape
+        padded = (n_nodes, padded_width(n_columns))
+        scaled = aligned_zeros(padded, part.dtype)
+        np.multiply(start, into[:, None], out=scaled[:, :n_columns])
+        spare = aligned_zeros(padded if len(mixing) > 1 else (0, 0), part.dtype)
+        for step, neighbours in enumerate(mixing, start=1):
+            if is_last := step == len(mixing):
+                del spare  # before there is another
+                spare = np.empty_like(start)
+            beyond = np.ones_like(into) if is_last else into
+            _mix_plain(operator, scaled, start, out, beyond, neighbours, spare)
+            if fixed is not None:
+                spare[fixed, :n_columns] = start[fixed] * beyond[fixed][:, None]
+            scaled, spare = spare, scaled
+        return scaled
+
+    return _in_parts(propagate, signal)
+
+
+def _mix_plain(
+    operator: PlainOperator,
+    scaled: NDArray[Any],
+    start: NDArray[Any],
+    out: NDArray[Any],
+    beyond: NDArray[Any],
+    neighbours: float,
+    following: NDArray[Any],
+) -> None:
+    """Write one step, times the factors ``beyond``, to the columns that are no padding."""
+    number = start.dtype.type
+    shares = (number(operator.loops), number(neighbours), number(1 - neighbours))
+    plain = kernel("plain", scaled.shape[1], start.shape[1])
+
+    def mix_rows(rows: slice) -> None:
+        indptr = operator.indptr[rows.start : rows.stop + 1]
+        parts = (indptr, operator.indices, scaled, start[rows], out[rows], beyond[rows])
+        plain(*parts, *shares, rows.start, following[rows])
+
+    for_each(row_blocks(operator.indptr, scaled.shape[1]), mix_rows)
+
+
+def _in_parts(do: Callable[..., NDArray[Any]], *signals: NDArray[Any]) -> NDArray[Any]:
+    """Do something with as many columns at a time as a kernel takes; returns all results."""
+    n_columns = signals[0].shape[1]
+    if 0 < n_columns <= WIDEST:
+        return do(*signals)
+    result = np.empty_like(signals[0], order="C")
+    for first in range(0, n_columns, WIDEST):
+        part = np.s_[:, first : first + WIDEST]
+        result[part] = do(*(signal[part] for signal in signals))
+    return result
