@@ -18,6 +18,7 @@ import reference
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.kernels import dropout_scale, rectify
 from proptrain.models.networks import Chosen
+from proptrain.train.adam import Adam
 from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Predictor
@@ -766,3 +767,29 @@ def test_a_loss_that_leaves_the_finite_numbers_stops_with_advice():
     features, soft, stop = problem()
     with pytest.raises(TrainingError, match=r"finite loss, but in epoch 0 .* Scale the feat"):
         train_predictor(features, np.where(soft > 0, np.float32(np.inf), soft), stop)
+
+
+# --- Adam -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (300, 64), (64, 3)])
+def test_adam_is_torchs_bit_by_bit(shape):
+    start = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    theirs, ours, free = (torch.nn.Parameter(start.clone()) for _ in range(3))
+    by_torch = torch.optim.Adam([theirs], lr=0.1)
+    by_us = Adam([ours, free], 0.1, decayed=ours, weight_decay=0.005)
+    for seed in range(6):
+        slope = torch.randn(shape, generator=torch.Generator().manual_seed(seed + 1))
+        slope = slope * 10.0 ** -(3 * (seed % 4)) * (slope > -1)  # also tiny, and none at all
+        loss = (slope * theirs).sum() + 0.005 / 2 * (theirs**2).sum()
+        by_torch.zero_grad()
+        loss.backward()
+        ours.grad = slope.clone()
+        assert by_us.penalty() == pytest.approx(
+            0.005 / 2 * float((ours.detach() ** 2).sum()), rel=1e-5
+        )
+        by_torch.step()
+        by_us.step()
+        assert ours.grad is None
+        assert torch.equal(ours, theirs)
+    assert torch.equal(free, start)  # what has no gradient stays

@@ -29,21 +29,25 @@ _LINE = 64
 """Bytes of a line of the cache."""
 
 
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+"""Other threads run beside; and a division by zero is inf, for which no loop need look out."""
+
+
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function, with fused multiply-add, for this process or better for good."""
     return _compile(function, fastmath={"contract"})
 
 
-def _compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile without fused multiply-add, to round as NumPy does."""
     return _compile(function, fastmath=False)
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, **_OPTIONS, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # no folder where compiled code can be kept: compile in each process
-        return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+        return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -289,6 +293,6 @@ class _Packing:
 _PACKING = _Packing()
 
 
-@_compiled_exactly
+@compiled_exactly
 def _mix_two(weight: float, value: float, other_weight: float, other: float) -> float:
     return weight * value + other_weight * other

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.kernels.threads import set_tiny_is_zero, tiny_is_zero
+from proptrain.train.adam import Adam
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
@@ -133,7 +134,12 @@ def train_predictor(
     practise, trained = (judge, judged) if shared else measured(trained_rows)
     stop = stop.among(judged_rows)
     stop_targets = _Targets(stop.soft_labels, settings.loss_weight)
-    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+    optimiser = Adam(
+        model.parameters(),
+        settings.learning_rate,
+        decayed=model.first_layer,
+        weight_decay=settings.weight_decay,
+    )
     stopping, epochs = EarlyStopping(settings.patience), []
 
     with _one_thread_if(judge.is_sparse), _tiny_is_zero():
@@ -143,9 +149,7 @@ def train_predictor(
             if not shared:
                 log_f, f = practise(drop=True)
             loss = trained.loss(log_f, weighting(f, epoch))
-            loss = loss + settings.weight_decay / 2 * (model.first_layer**2).sum()
-            train_loss = _finite(loss.item(), epoch)
-            optimiser.zero_grad()
+            train_loss = _finite(loss.item() + optimiser.penalty(), epoch)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
 
