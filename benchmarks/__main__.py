@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
-import warnings
-from itertools import chain
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.cases import SUITES
-from proptrain.bench.products import first_layer, propagation_step
-from proptrain.cli.bench import measure_all
+from proptrain import cli
+from proptrain.bench.case import Wanted
+from proptrain.cli.bench import (
+    SUITES,
+    EntriesOption,
+    OutOption,
+    PlotOption,
+    RoundsOption,
+    measure_suites,
+)
+from proptrain.cli.console import JsonOption
+from proptrain.cli.data import DataDirOption
 from proptrain.experiments.specs import DATASETS
 
-OWN = {"first-layer": first_layer, "step": lambda *_: propagation_step(124_000_000)}
-ALL = {**OWN, **SUITES}
+PEERS = {
+    "pyg-epochs": "benchmarks.training:epochs_beside_pyg",
+    "pyg-stop": "benchmarks.training:to_the_early_stop",
+    "labels": "benchmarks.spreading:label_propagation",
+    "features": "benchmarks.spreading:from_features_alone",
+    "smooth": "benchmarks.spreading:correct_and_smooth",
+}
+HOURS = {"pyg-stop-dense": "benchmarks.training:to_the_early_stop_dense"}
+"""Only if named."""
+ALL = {**SUITES, **PEERS, **HOURS}
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
+@app.command()
 def main(
-    names: Annotated[list[str] | None, typer.Argument(help=", ".join(ALL))] = None,
-    dataset: Annotated[list[str] | None, typer.Option()] = None,
-    data_dir: Annotated[Path | None, typer.Option()] = None,
-    out: Annotated[Path | None, typer.Option()] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"{', '.join(ALL)}. \\[default: all but {', '.join(HOURS)}]"),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Repeatable. \\[default: the paper's four]")
+    ] = None,
+    entries: EntriesOption = 124_000_000,
+    rounds: RoundsOption = None,
+    out: OutOption = None,
+    plot: PlotOption = None,
+    data_dir: DataDirOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """Measure everything, or the suites named, on the paper's four data sets or those named."""
-    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-    datasets = dataset or list(DATASETS)
-    measure_all(chain.from_iterable(ALL[name](datasets, data_dir) for name in names or ALL), out)
+    """Measure ours beside the libraries that one would use instead.
+
+    The tables of what is in a file: proptrain bench --show FILE
+    """
+    wanted = Wanted(tuple(dataset or DATASETS), data_dir, entries)
+    chosen = names or [*SUITES, *PEERS]
+    measure_suites(ALL, chosen, wanted, rounds=rounds, out=out, plot=plot, as_json=json)
 
 
-typer.run(main)
+if __name__ == "__main__":
+    cli.main(app)

@@ -1,4 +1,4 @@
-"""PyTorch Geometric's methods, trained and stopped as ours are."""
+"""PyTorch Geometric's methods, trained and stopped as ours are, on a graph prepared beforehand."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch.nn import functional
 from torch_geometric.nn import APPNP, CorrectAndSmooth, LabelPropagation, SGConv
 
+from proptrain.bench.products import torch_csr
 from proptrain.data.dataset import Dataset
+from proptrain.data.graph import Graph
+from proptrain.data.indices import with_short_indices
 from proptrain.data.splits import Split
+from proptrain.propagate.normalisation import Normalisation, normalise
 from proptrain.train.stopping import EarlyStopping
 
 MAX_EPOCHS = 2000
 PATIENCE = 100
 N_HIDDEN = 64
+
+Prepared = tuple[torch.Tensor, torch.Tensor]
+"""What the library takes for a graph, and its weights."""
 
 
 @dataclass(frozen=True)
@@ -24,26 +32,49 @@ class Tensors:
     """A data set and a split as PyTorch Geometric wants them."""
 
     x: torch.Tensor
-    edge_index: torch.Tensor
+    trained_on: Prepared
+    """The graph, normalised, with loops."""
+    judged_on: Prepared
+    """The same graph, maybe in another form: what is fast forward need not be so backward."""
     y: torch.Tensor
     train: torch.Tensor
     stop: torch.Tensor
     n_classes: int
 
 
-def tensors_of(dataset: Dataset, split: Split, *, sparse: bool) -> Tensors:
-    """Return everything as tensors, the features dense as in the library's examples or sparse."""
-    features = dataset.features.tocsr()
-    x = torch.from_numpy(features.toarray())
-    adjacency = dataset.graph.adjacency.tocoo()
+def tensors_of(
+    dataset: Dataset,
+    split: Split,
+    *,
+    sparse: bool,
+    csr_to_train: bool = False,
+    csr_to_judge: bool = False,
+) -> Tensors:
+    """Return all of it as tensors, features and graph in the forms asked for."""
+    features = with_short_indices(sp.csr_array(dataset.features))
     return Tensors(
-        x=x.to_sparse_csr() if sparse else x,
-        edge_index=torch.from_numpy(np.stack([adjacency.row, adjacency.col]).astype(np.int64)),
+        x=torch_csr(features) if sparse else torch.from_numpy(features.toarray()),
+        trained_on=prepared(dataset.graph, "symmetric", csr=csr_to_train),
+        judged_on=prepared(dataset.graph, "symmetric", csr=csr_to_judge),
         y=torch.from_numpy(dataset.labels.copy()),
         train=torch.from_numpy(split.train.copy()),
         stop=torch.from_numpy(split.stop.copy()),
         n_classes=dataset.n_classes,
     )
+
+
+def prepared(graph: Graph, kind: Normalisation, *, csr: bool) -> Prepared:
+    """Return the normalised graph as a list of edges, or as a sparse matrix of torch.
+
+    The weights come with the matrix too: without them the library normalises it once more.
+    """
+    operator = normalise(graph, kind).astype(np.float32)
+    if csr:
+        matrix = torch_csr(with_short_indices(operator))
+        return matrix, matrix.values()
+    entries = operator.tocoo()
+    edges = np.stack([entries.row, entries.col]).astype(np.int64)
+    return torch.from_numpy(edges), torch.from_numpy(entries.data)
 
 
 class PredictThenPropagate(torch.nn.Module):
@@ -53,13 +84,14 @@ class PredictThenPropagate(torch.nn.Module):
         super().__init__()
         self.first = torch.nn.Linear(n_features, N_HIDDEN, bias=False)
         self.second = torch.nn.Linear(N_HIDDEN, n_classes, bias=False)
-        self.propagation = APPNP(K=10, alpha=alpha, cached=True)
+        self.propagation = APPNP(K=10, alpha=alpha, normalize=False)
 
-    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+    def forward(self, data: Tensors) -> torch.Tensor:
         """Return log probabilities (n, C)."""
-        hidden = functional.relu(_dropped(x, self.training) @ self.first.weight.T)
+        graph = data.trained_on if self.training else data.judged_on
+        hidden = functional.relu(_dropped(data.x, self.training) @ self.first.weight.T)
         scores = self.second(functional.dropout(hidden, training=self.training))
-        return functional.log_softmax(self.propagation(scores, edge_index), dim=1)
+        return functional.log_softmax(self.propagation(scores, *graph), dim=1)
 
 
 class SimplifiedGCN(torch.nn.Module):
@@ -67,41 +99,49 @@ class SimplifiedGCN(torch.nn.Module):
 
     def __init__(self, n_features: int, n_classes: int) -> None:
         super().__init__()
-        self.first = SGConv(n_features, n_classes, K=2, cached=True)
+        self.convolution = SGConv(n_features, n_classes, K=2, cached=True)
+        self.first = self.convolution.lin
 
-    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+    def forward(self, data: Tensors) -> torch.Tensor:
         """Return log probabilities (n, C)."""
-        return functional.log_softmax(self.first(x, edge_index), dim=1)
+        edges, _ = data.trained_on  # with loops; it normalises by itself
+        return functional.log_softmax(self.convolution(data.x, edges), dim=1)
 
 
 def _dropped(x: torch.Tensor, training: bool) -> torch.Tensor:
     if x.layout != torch.sparse_csr:
         return functional.dropout(x, training=training)
-    values = functional.dropout(x.values(), training=training)
+    if not training:
+        return x
     places = x.crow_indices(), x.col_indices()
+    values = functional.dropout(x.values())
     return torch.sparse_csr_tensor(*places, values, x.shape, check_invariants=False)
 
 
-def train(model: torch.nn.Module, data: Tensors, max_epochs: int, patience: int) -> int:
+def train(
+    model: PredictThenPropagate | SimplifiedGCN, data: Tensors, max_epochs: int, patience: int
+) -> int:
     """Train with cross entropy, evaluate after each epoch, stop early; returns the epochs."""
-    first = model.first.lin if isinstance(model.first, SGConv) else model.first
-    others = [p for p in model.parameters() if p is not first.weight]
-    groups: list[dict[str, Any]] = [{"params": [first.weight], "weight_decay": 0.005}]
-    optimiser = torch.optim.Adam([*groups, {"params": others}], lr=0.01)
+    first = model.first.weight
+    others = [weights for weights in model.parameters() if weights is not first]
+    groups: list[dict[str, Any]] = [
+        {"params": [first], "weight_decay": 0.005},
+        {"params": others},
+    ]
+    optimiser = torch.optim.Adam(groups, lr=0.01, fused=True)
     stopping = EarlyStopping(patience)
     for epoch in range(max_epochs):
         model.train()
         optimiser.zero_grad()
-        functional.nll_loss(
-            model(data.x, data.edge_index)[data.train], data.y[data.train]
-        ).backward()
+        loss = functional.nll_loss(model(data)[data.train], data.y[data.train])
+        torch.autograd.backward(loss)
         optimiser.step()
         model.eval()
         with torch.no_grad():
-            told = model(data.x, data.edge_index)[data.stop]
-        loss = float(functional.nll_loss(told, data.y[data.stop]))
+            told = model(data)[data.stop]
+        stop_loss = float(functional.nll_loss(told, data.y[data.stop]))
         accuracy = float((told.argmax(dim=1) == data.y[data.stop]).float().mean())
-        if stopping.is_over(epoch, accuracy, loss, model):
+        if stopping.is_over(epoch, accuracy, stop_loss, model):
             return epoch + 1
     return max_epochs
 
@@ -109,9 +149,8 @@ def train(model: torch.nn.Module, data: Tensors, max_epochs: int, patience: int)
 def train_appnp(data: Tensors, alpha: float, max_epochs: int, patience: int) -> int:
     """Train APPNP; returns the epochs."""
     torch.manual_seed(0)
-    return train(
-        PredictThenPropagate(data.x.shape[1], data.n_classes, alpha), data, max_epochs, patience
-    )
+    model = PredictThenPropagate(data.x.shape[1], data.n_classes, alpha)
+    return train(model, data, max_epochs, patience)
 
 
 def train_sgc(data: Tensors, max_epochs: int, patience: int) -> int:
@@ -120,15 +159,19 @@ def train_sgc(data: Tensors, max_epochs: int, patience: int) -> int:
     return train(SimplifiedGCN(data.x.shape[1], data.n_classes), data, max_epochs, patience)
 
 
-def spread_labels(data: Tensors, alpha: float) -> torch.Tensor:
+def spread_labels(data: Tensors, graph: Prepared, alpha: float) -> torch.Tensor:
     """Return the result of ten steps of the library's label propagation."""
     model = LabelPropagation(num_layers=10, alpha=1 - alpha)
-    return model(data.y, data.edge_index, mask=data.train)
+    edges, weights = graph
+    spread: torch.Tensor = model(data.y, edges, mask=data.train, edge_weight=weights)
+    return spread
 
 
-def correct_and_smooth(data: Tensors, soft: torch.Tensor, alpha: float) -> torch.Tensor:
+def correct_and_smooth(
+    data: Tensors, graph: Prepared, soft: torch.Tensor, alpha: float
+) -> torch.Tensor:
     """Return predictions corrected and smoothed by the library."""
     model = CorrectAndSmooth(10, 1 - alpha, 10, 1 - alpha)
-    known = data.y[data.train]
-    corrected = model.correct(soft, known, data.train, data.edge_index)
-    return model.smooth(corrected, known, data.train, data.edge_index)
+    known = (data.y[data.train], data.train)
+    smoothed: torch.Tensor = model.smooth(model.correct(soft, *known, *graph), *known, *graph)
+    return smoothed

@@ -1,20 +1,29 @@
-"""Benchmarks: jobs take turns, and ratios are those within a round."""
+"""Benchmarks: jobs take turns, ratios are those within a round, and what is compared is equal."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from proptrain import cli
-from proptrain.bench import timing
-from proptrain.bench.case import OURS, Case
-from proptrain.bench.products import first_layer, propagation_step
-from proptrain.bench.results import Measured
+from proptrain.bench import products, startup, steps, timing, training
+from proptrain.bench.case import Case, Wanted, Work
+from proptrain.bench.memory import Memory, memory_of_step
+from proptrain.bench.plots import growth_plot
+from proptrain.bench.products import BOUND, first_layer
+from proptrain.bench.results import Measured, add_measured, measure, read_measured
+from proptrain.bench.steps import AS_GIVEN, RENUMBERED, growth, made_up_graph, propagation_step
+from proptrain.bench.tables import tables_of, to_markdown
 from proptrain.bench.timing import Timed, time_in_turn
-from proptrain.bench.training import epochs
+from proptrain.cli.bench import SUITES, bench
+from proptrain.data.order import locality_order
+from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.propagate.engine import MANY_ENTRIES
 
 
 class Clock:
@@ -29,6 +38,9 @@ class Clock:
             self.n_run += 1
 
         return run
+
+
+# --- timing -------------------------------------------------------------------------------------
 
 
 def test_a_machine_that_slows_down_changes_times_but_not_ratios(monkeypatch):
@@ -55,56 +67,251 @@ def test_everyone_has_every_turn():
         assert min(counts.values()) > 8
 
 
+def test_a_job_counts_as_done_after_it_is():
+    events = []
+    time_in_turn({"a": lambda: events.append("run")}, 2, on_done=lambda: events.append("done"))
+    assert events == ["run", "done"] * 3
+
+
+def test_without_warming_up_every_run_counts():
+    ran = []
+    times = time_in_turn({"a": lambda: ran.append(1)}, 2, warms_up=False)
+    assert len(ran) == len(times["a"].seconds) == 2
+
+
+def test_a_job_that_trains_tells_its_epochs():
+    times = time_in_turn({"trains": lambda: 30, "multiplies": lambda: np.ones(2)}, 1)
+    assert (times["trains"].n_epochs, times["multiplies"].n_epochs) == (30, 0)
+
+
 def test_quartiles_lie_within_what_was_seen():
     over = Timed((1.0, 9.0)).over(Timed((1.0, 1.0)))
     assert (over.low, over.middle, over.high) == (1, 5, 9)
-    assert str(Timed((3.0,)).over(Timed((2.0,)))) == "1.5 × [1.5, 1.5]"
 
 
-def test_rows_and_lines_tell_the_same():
-    case = Case("suite", "case", {OURS: lambda: None, "other": lambda: None}, n_operations=4e9)
-    measured = Measured(case, {OURS: Timed((1.0, 2.0, 3.0)), "other": Timed((2.0, 8.0, 6.0))})
-    assert measured.rows() == [
-        ["case", OURS, "2,000.00 ms", "", "2.0"],
-        ["case", "other", "6,000.00 ms", "2.0 × [2.0, 4.0]", "0.7"],
+# --- results ------------------------------------------------------------------------------------
+
+MEMORY = Memory(graph=400, signal=200, idle=5000, peak=7000)
+
+
+def measured(suite="suite", case="case", **more):
+    times = {"ours": Timed((1.0, 2.0, 3.0)), "other": Timed((2.0, 8.0, 6.0))}
+    return Measured(suite, f"about {suite}", case, "ours", times, **more)
+
+
+def test_a_table_tells_times_ratios_and_speeds():
+    (table,) = tables_of([measured(amount=4e9, unit="operations")])
+    assert table.title == "about suite"
+    assert table.rows == (
+        ("case", "ours", "2 s", "baseline", "2.0 GFLOP/s"),
+        ("case", "other", "6 s", "2.00 × [2.00, 4.00]", "0.7 GFLOP/s"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "told"), [("bytes", "2.0 GB/s"), ("entries", "0.50 ns an entry"), ("", "")]
+)
+def test_speed_is_told_in_what_the_jobs_do(unit, told):
+    (table,) = tables_of([measured(amount=4e9, unit=unit)])
+    assert table.rows[0][-1] == told
+
+
+def test_speed_is_told_for_an_epoch_where_there_are_some():
+    one = replace(measured(), times={"ours": Timed((2.0,), n_epochs=1000)})
+    (table,) = tables_of([one])
+    assert table.rows == (("case", "ours", "2 s", "baseline", "2.00 ms an epoch, of 1,000"),)
+
+
+def test_memory_has_a_table_of_its_own():
+    times, memory = tables_of([measured(case="small"), measured(case="large", memory=MEMORY)])
+    assert {row[0] for row in times.rows} == {"small", "large"}
+    assert memory.rows == (("large", "1 kB", "2 kB", "2.00 ×"),)
+
+
+def test_reckoned_jobs_are_told_for_the_epochs_of_another():
+    jobs = {"whole": lambda: 30, "brief": lambda: 10}
+    case = Case("suite", "title", "case", "whole", lambda: Work(jobs))
+    times = measure(case, Work(jobs, reckoned={"brief": "whole"}), 2).times
+    assert times["brief"].n_epochs == times["whole"].n_epochs == 30
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    path = tmp_path / "times.jsonl"
+    whole = [
+        measured("step", memory=MEMORY, made_with={"cpu": "fast"}),
+        measured("growth", amount=3.0, unit="entries"),
     ]
-    assert measured.to_json() == {
-        "suite": "suite",
-        "case": "case",
-        "operations": 4e9,
-        "seconds": {OURS: [1.0, 2.0, 3.0], "other": [2.0, 8.0, 6.0]},
-    }
+    for one in whole:
+        add_measured(path, one)
+        with path.open("ab") as file:
+            file.write(b'{"suite": "cut o')  # the process was killed here
+        assert read_measured(path)[-1] == one
+    assert read_measured(path) == whole
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_products_that_are_compared_are_equal(place):
-    case = list(first_layer(["cora"], None))[place]
-    ours = case.jobs[OURS]()
-    assert case.n_operations == 2 * 49_216 * 64
+def test_a_file_of_something_else_is_told(tmp_path):
+    path = tmp_path / "times.jsonl"
+    with pytest.raises(UnreadableFileError, match="Cannot read"):
+        read_measured(path)
+    for line in ("no json", "[]", '{"suite": "step"}'):
+        path.write_text(line + "\n")
+        with pytest.raises(FileFormatError, match="Line 1 of"):
+            read_measured(path)
+
+
+def test_a_page_names_the_machine_once_and_each_suite():
+    machine = {"cpu": "fast_one", "cores": "2"}
+    page = to_markdown([measured(suite, made_with=machine) for suite in ("step", "growth")])
+    assert page.startswith("Measured with cpu fast_one, cores 2.\n\n### About step\n\n| case |")
+    assert page.count("Measured with") == 1
+    assert "### About growth" in page
+
+
+def test_the_plot_shows_every_size_and_both_lines_of_each_panel():
+    cases = [
+        replace(
+            measured("growth", memory=MEMORY, amount=amount, unit="entries"),
+            times={AS_GIVEN: Timed((amount * 1e-8,)), RENUMBERED: Timed((amount * 2e-8,))},
+        )
+        for amount in (1e5, 1e6, 1e7)
+    ]
+    drawn = growth_plot(cases[::-1])
+    assert drawn.startswith("<svg")
+    assert "graphs of 100,000 to 10,000,000 stored entries" in drawn
+    for text in ("graph as given", "nodes renumbered", "taken at the peak", "100 ms", "10⁷"):
+        assert f">{text}<" in drawn
+    assert drawn.count("<use ") >= 4 * 3  # a marker for each size and line
+
+
+# --- suites -------------------------------------------------------------------------------------
+
+
+def test_everyone_is_held_to_someone_who_takes_part(monkeypatch):
+    monkeypatch.setattr(training, "N_EPOCHS", 1)
+    wanted = Wanted(n_entries=100_000)
+    suites = (first_layer, propagation_step, growth, training.epochs, startup.start_up)
+    for case in (case for suite in suites for case in suite(wanted)):
+        assert case.baseline in case.prepare().jobs
+
+
+@pytest.mark.parametrize("way", ["forward", "backward"])
+def test_products_that_are_compared_are_equal(way):
+    (case,) = (case for case in first_layer(Wanted()) if case.name == f"cora, {way}")
+    work = case.prepare()
+    ours = work.jobs["proptrain"]()
+    assert work.amount == 2 * 49_216 * 64
     for name in ("SciPy", "torch CSR"):
-        np.testing.assert_allclose(np.asarray(case.jobs[name]()), ours, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(np.asarray(work.jobs[name]()), ours, rtol=1e-4, atol=1e-4)
+
+
+def test_the_bound_does_as_much_in_whatever_blocks(monkeypatch):
+    done = []
+    monkeypatch.setattr(products, "row_blocks", lambda starts, _: [slice(0, 2), slice(2, None)])
+    job = products._bound_job(2 * 64 * 2048 * 5)
+    monkeypatch.setattr(products.np, "matmul", lambda left, right: done.append((left, right)))
+    job()
+    assert sum(left.size * len(right) for left, right in done) == 64 * 2048 * 5
+    assert BOUND in next(iter(first_layer(Wanted()))).prepare().jobs
+
+
+def test_copies_are_copies(monkeypatch):
+    monkeypatch.setattr(products, "_COPIED", 1 << 10)
+    *_, case = first_layer(Wanted())
+    work = case.prepare()
+    assert (work.amount, work.unit) == (2 << 10, "bytes")
+    for job in work.jobs.values():
+        target = np.asarray(job.args[0] if job.func is np.copyto else job.func.__self__)
+        target[:] = 0
+        job()
+        assert target.all()
 
 
 def test_steps_that_are_compared_are_equal():
-    (case,) = propagation_step(200_000)
-    plain = case.jobs[f"{OURS}, not renumbered"]()
-    ours = case.jobs[OURS]()
-    np.testing.assert_allclose(np.sort(ours, axis=0), np.sort(plain, axis=0), atol=1e-5)
-    libraries = [np.asarray(case.jobs[name]()) for name in case.jobs if "alone" in name]
-    np.testing.assert_allclose(libraries[0], libraries[1], rtol=1e-4, atol=1e-5)
+    (case,) = propagation_step(Wanted(n_entries=100_000))
+    work = case.prepare()
+    told = {name: np.asarray(job()) for name, job in work.jobs.items()}
+    assert len(told) == 6
+    order = locality_order(made_up_graph(100_000))
+    np.testing.assert_allclose(told[RENUMBERED], told[AS_GIVEN][order], atol=1e-5)
+    alone = [told[name] for name in told if "alone, graph as given" in name]
+    moved = [told[name] for name in told if "alone, nodes renumbered" in name]
+    for product in (*alone, *(other[np.argsort(order)] for other in moved)):
+        np.testing.assert_allclose(product, alone[0], rtol=1e-4, atol=1e-5)
     # Ours has the restart mixed in: 0.9 of the product and 0.1 of the signal.
-    assert len(libraries) == 2
-    signal = (plain - 0.9 * libraries[0]) / 0.1
-    assert signal.std() == pytest.approx(1, abs=0.02)
+    signal = work.jobs[AS_GIVEN].args[0]
+    np.testing.assert_allclose(told[AS_GIVEN], 0.9 * alone[0] + 0.1 * signal, atol=1e-5)
+    assert work.amount == 100_000
 
 
-def test_epochs_are_as_many_for_everyone():
-    (case,) = epochs(["cora"], None)
-    for job in case.jobs.values():
-        assert job.keywords["max_epochs"] == job.keywords["patience"]
-    fitted = case.jobs[OURS]()
-    assert fitted.n_iter_ == 20
-    assert fitted.fast
+def test_torch_and_scipy_share_their_arrays():
+    graph = made_up_graph(100_000)
+    jobs = steps._library_jobs(graph, np.ones((graph.n_nodes, 2), dtype=np.float32), "as given")
+    scipys, torchs = (job.args[0] for job in jobs.values())
+    for own, other in (("indptr", "crow_indices"), ("indices", "col_indices"), ("data", "values")):
+        array = getattr(scipys, own)
+        assert np.shares_memory(array, getattr(torchs, other)().numpy())
+    assert scipys.indices.dtype == np.int32
+
+
+def test_the_default_size_is_one_that_needs_no_number_for_an_edge():
+    assert inspect.signature(bench).parameters["entries"].default == Wanted().n_entries
+    assert Wanted().n_entries >= 2 * MANY_ENTRIES
+
+
+def test_growth_is_measured_at_sizes_of_its_own():
+    cases = list(growth(Wanted(n_entries=1_000_000)))
+    assert [case.name for case in cases] == [
+        "100,000 entries",
+        "316,228 entries",
+        "1,000,000 entries",
+    ]
+    work = cases[0].prepare()
+    signal_alone = work.jobs[AS_GIVEN]()
+    prepared = work.jobs["proptrain, preparing the graph and the step"]()
+    np.testing.assert_array_equal(prepared, signal_alone)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell: see bench/memory.py")
+def test_memory_is_that_of_the_step_alone():
+    graph = made_up_graph(300_000)
+    here = np.ones(40_000_000)  # 320 MB of ours are no part of it
+    memory = memory_of_step(graph, 47)
+    assert here.all()
+    assert memory.graph == 4 * (2 * graph.adjacency.nnz + graph.n_nodes + 1)
+    assert memory.signal == 4 * graph.n_nodes * 47
+    assert memory.graph + 2 * memory.signal < memory.taken < 100e6
+    assert memory.allowed == memory.graph + 3 * memory.signal
+
+
+def test_epochs_are_as_many_for_everyone(monkeypatch):
+    monkeypatch.setattr(training, "N_EPOCHS", 2)
+    (case,) = training.epochs(Wanted())
+    jobs = case.prepare().jobs
+    assert {name: job() for name, job in jobs.items()} == dict.fromkeys(jobs, 2)
+    assert list(jobs) == [f"proptrain {name}" for name in ("PTA(F)", "PTA", "APPNP", "GCN")]
+
+
+def test_the_first_demo_compiles_and_the_second_does_not(monkeypatch):
+    ran = []
+    monkeypatch.setattr(startup, "run_python", lambda *words, **more: ran.append((words, more)))
+    _, case = startup.start_up(Wanted())
+    for job in case.prepare().jobs.values():
+        job()
+    (second, as_ever), (first, anew) = ran
+    assert first[:3] == second[:3] == ("-m", "proptrain.cli", "demo")
+    assert as_ever == {}
+    assert list(anew) == ["NUMBA_CACHE_DIR"]
+
+
+def test_light_commands_run_and_loading_torch_is_an_error():
+    light, _ = startup.start_up(Wanted())
+    for job in light.prepare().jobs.values():
+        job()
+    with pytest.raises(RuntimeError, match="torch was loaded"):
+        startup.run_python("-c", startup._IMPORT.replace("proptrain", "torch"))
+
+
+# --- the command --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -118,18 +325,94 @@ def run(monkeypatch, capsys):
     return in_process
 
 
-def test_the_command_measures_and_writes(tmp_path, run, monkeypatch):
-    monkeypatch.setattr(timing, "time_in_turn", lambda jobs, _, **on: time_in_turn(jobs, 2, **on))
-    code, text = run("first-layer", "--out", tmp_path / "times.jsonl")
+@pytest.fixture
+def prepared(monkeypatch):
+    """Put two quick cases into the first-layer suite; returns the names of those prepared."""
+    names = []
+
+    def suite(wanted):
+        wanted.found_datasets()
+        for name in ("one", "two"):
+            yield Case("first-layer", "products", name, "a", lambda name=name: work(name))
+
+    def work(name):
+        names.append(name)
+        return Work({"a": lambda: None, "b": lambda: None})
+
+    monkeypatch.setattr(products, "first_layer", suite)
+    return names
+
+
+def test_the_command_measures_and_writes(tmp_path, run, prepared):
+    code, text = run("first-layer", "--rounds", 2, "--out", tmp_path / "times.jsonl")
     assert code == 0, text.err
-    assert "SciPy" in text.out
+    assert "products" in text.out
     lines = [json.loads(line) for line in (tmp_path / "times.jsonl").read_text().splitlines()]
-    assert [line["case"] for line in lines] == ["cora, forward", "cora, backward", "copying 256 MB"]
-    assert all(len(seconds) == 2 for line in lines for seconds in line["seconds"].values())
-    assert lines[0]["versions"]["torch"]
+    assert [line["case"] for line in lines] == ["one", "two"]
+    assert all(len(timed["seconds"]) == 2 for line in lines for timed in line["times"].values())
+    assert lines[0]["made_with"]["torch"]
+    assert int(lines[0]["made_with"]["threads"]) >= 1
 
 
-def test_the_command_says_what_it_can_measure(run):
-    code, text = run("layer")
+def test_the_command_goes_on_where_it_stopped(tmp_path, run, prepared):
+    path = tmp_path / "times.jsonl"
+    assert run("first-layer", "--rounds", 1, "--out", path)[0] == 0
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])  # killed while it wrote the second case
+    prepared.clear()
+    code, text = run("first-layer", "--rounds", 1, "--out", path, "--json")
+    assert (code, prepared) == (0, ["two"])
+    assert [case["case"] for case in json.loads(text.out)["cases"]] == ["one", "two"]
+    assert [one.case for one in read_measured(path)] == ["one", "two"]
+
+
+def test_what_was_measured_is_shown_as_markdown(tmp_path, run, prepared):
+    path = tmp_path / "times.jsonl"
+    run("first-layer", "--rounds", 1, "--out", path)
+    code, text = run("--show", path)
+    assert code == 0, text.err
+    assert text.out == to_markdown(read_measured(path)) + "\n"
+    assert run("first-layer", "--show", path)[1].out == text.out
+    code, text = run("step", "--show", path)
     assert code == 1
-    assert "must be one of first-layer, step, epochs; got 'layer'" in text.err
+    assert "What was measured must be one of first-layer; got 'step'" in text.err
+    code, text = run("--show", path, "--plot", tmp_path / "growth.svg")
+    assert code == 1
+    assert "draws what growth measures" in text.err
+    assert len(prepared) == 2  # nothing was measured again
+
+
+def test_the_plot_is_drawn_when_growth_is_done(tmp_path, run):
+    plot = tmp_path / "growth.svg"
+    code, text = run("growth", "--entries", 100_000, "--rounds", 1, "--plot", plot)
+    assert code == 0, text.err
+    assert plot.read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["layer"], "must be one of first-layer, step, growth, epochs, start-up; got 'layer'"),
+        (["first-layer", "--dataset", "cara"], "Did you mean 'cora'?"),
+        (["first-layer", "--out", "nowhere/times.jsonl"], "does not exist"),
+        (["first-layer", "--out", "broken.jsonl"], "Line 1 of broken.jsonl"),
+        (["first-layer", "--plot", "growth.svg"], "name that suite too"),
+    ],
+)
+def test_every_input_is_checked_before_anything_runs(
+    words, told, tmp_path, run, prepared, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.jsonl").write_text("no json\n")
+    code, text = run(*words)
+    assert code == 1
+    assert told in " ".join(text.err.split())
+    assert prepared == []
+
+
+def test_the_suites_are_where_the_command_looks_for_them():
+    from proptrain.cli.bench import _find
+
+    for name in SUITES:
+        cases = _find(SUITES, name)(Wanted(n_entries=100_000))
+        assert {case.suite for case in cases} == {name}

@@ -1,4 +1,4 @@
-"""The products that training and propagation are made of, by the libraries that have them."""
+"""The products of the first layer, most of an epoch, by the libraries that have them."""
 
 from __future__ import annotations
 
@@ -7,89 +7,98 @@ from collections.abc import Iterator
 from functools import partial
 from operator import matmul
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from threadpoolctl import ThreadpoolController
 
-from proptrain.bench.case import OURS, Case, drawn
+from proptrain.bench.case import Case, Wanted, Work, drawn, load_once
 from proptrain.bench.timing import Job
-from proptrain.data.catalog import load_dataset
 from proptrain.data.indices import with_short_indices
-from proptrain.data.order import locality_order
-from proptrain.data.synthetic import power_law_graph
 from proptrain.kernels import sparse_product, transposed_sparse_product
-from proptrain.propagate.engine import LocalEngine
-from proptrain.propagate.normalisation import normalise
-from proptrain.propagate.schemes import PPR
+from proptrain.kernels.threads import for_each, row_blocks
 
 N_HIDDEN = 64
-N_CLASSES = 47
-"""As many as the products graph has that large-graph papers measure on."""
-ENTRIES_PER_NODE = 51
+BOUND = "the bound: as many operations, a dense row at a time (BLAS)"
+_TITLE = "the first layer"
+_COPIED = 1 << 28
 
 
-def first_layer(datasets: list[str], data_dir: Path | None) -> Iterator[Case]:
-    """Yield features times weights, and the way back: most of an epoch."""
-    for name in datasets:
-        features = with_short_indices(sp.csr_array(load_dataset(name, data_dir).features))
-        there, back = drawn(features.shape[1], N_HIDDEN), drawn(features.shape[0], N_HIDDEN)
-        n_operations = 2.0 * features.nnz * N_HIDDEN
-        transposed = sp.csr_array(features.T)
-        ways = {
-            "forward": (features, there, sparse_product, features),
-            "backward": (transposed, back, transposed_sparse_product, features),
-        }
-        for way, (matrix, right, product, ours) in ways.items():
-            jobs: dict[str, Job] = {
-                OURS: partial(product, ours, right),
-                "SciPy": partial(matmul, matrix, right),
-                "torch CSR": partial(matmul, torch_csr(matrix), torch.from_numpy(right)),
-                "a dense product of as many operations": _dense_job(n_operations),
-            }
-            yield Case("first layer", f"{name}, {way}", jobs, n_operations)
-    yield Case("first layer", "copying 256 MB", {OURS: _copy_job(1 << 26)})
+def first_layer(wanted: Wanted) -> Iterator[Case]:
+    """Yield features times weights, the way back, and what the machine's memory can do."""
+    for name in wanted.found_datasets():
+        for way in ("forward", "backward"):
+            prepare = partial(_products, name, wanted.data_dir, way)
+            yield Case("first-layer", _TITLE, f"{name}, {way}", "proptrain", prepare)
+    yield Case("first-layer", _TITLE, "copying 256 MiB", "NumPy, one thread", _copies)
 
 
-def propagation_step(n_entries: int) -> Iterator[Case]:
-    """Yield one step of propagation over a made-up graph with so many stored entries."""
-    n_nodes = n_entries // ENTRIES_PER_NODE
-    n_communities = max(2, min(N_CLASSES, n_nodes // 400))  # a small graph has room for fewer
-    graph, _ = power_law_graph(n_nodes, n_entries // 2, n_communities)
-    signal = drawn(graph.n_nodes, N_CLASSES)
-    operator = normalise(graph).astype(np.float32)
-    one = PPR(alpha=0.1, steps=1)
-    order = locality_order(graph)
-    engine, ordered = LocalEngine(graph), LocalEngine(graph.renumbered(order))
+def _products(name: str, data_dir: Path | None, way: Literal["forward", "backward"]) -> Work:
+    features = with_short_indices(sp.csr_array(load_once(name, data_dir).features))
+    if way == "forward":
+        matrix, product = features, sparse_product
+    else:  # the libraries are given a transposed copy; ours does without
+        matrix, product = sp.csr_array(features.T), transposed_sparse_product
+    right = drawn(matrix.shape[1], N_HIDDEN)
+    n_operations = 2.0 * features.nnz * N_HIDDEN
     jobs: dict[str, Job] = {
-        OURS: partial(ordered.propagate, signal[order], one),
-        f"{OURS}, not renumbered": partial(engine.propagate, signal, one),
-        "SciPy, the product alone": partial(matmul, operator, signal),
-        "torch CSR, the product alone": partial(
-            matmul, torch_csr(operator), torch.from_numpy(signal)
-        ),
+        "proptrain": partial(product, features, right),
+        "SciPy": partial(matmul, matrix, right),
+        "torch CSR": partial(matmul, torch_csr(matrix), torch.from_numpy(right)),
+        BOUND: _bound_job(n_operations),
+        "as many operations, a dense product (torch)": _dense_job(n_operations),
     }
-    n_operations = 2.0 * operator.nnz * N_CLASSES
-    yield Case("step", f"{operator.nnz:,} entries", jobs, n_operations, n_rounds=5)
+    return Work(jobs, n_operations, "operations")
 
 
 def torch_csr(matrix: sp.csr_array) -> Any:
-    """Return the matrix as torch has it."""
-    parts = (torch.from_numpy(part.copy()) for part in (matrix.indptr, matrix.indices, matrix.data))
-    indptr, indices, data = parts
+    """Return the matrix as torch has it, in the same memory where torch may write to it."""
+    parts = (matrix.indptr, matrix.indices, matrix.data)
+    starts, columns, values = (
+        torch.from_numpy(part if part.flags.writeable else part.copy()) for part in parts
+    )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(indptr, indices, data, matrix.shape, check_invariants=True)
+        return torch.sparse_csr_tensor(
+            starts, columns, values, matrix.shape, check_invariants=False
+        )
+
+
+def _bound_job(n_operations: float) -> Job:
+    """Return products of dense rows with weights in the second cache, in as many threads as ours.
+
+    A sparse row uses each weight that it reads for one multiplication. So does a matrix times a
+    vector, which BLAS has in hand-written assembly; but it reads the weights one after the other,
+    where ours have to be looked up. A product of two dense matrices is no bound for that: it
+    reads a weight once for many rows.
+    """
+    n_inner = 2048  # 512 KiB of weights: too large for the first cache, small enough for the second
+    weights = drawn(N_HIDDEN, n_inner)
+    rows = drawn(max(1, round(n_operations / (2 * n_inner * N_HIDDEN))), n_inner, 1)
+    blocks = row_blocks(np.arange(0, rows.size + 1, n_inner), N_HIDDEN)
+    blas = ThreadpoolController().select(user_api="blas")
+
+    def multiply() -> None:
+        # Threads of BLAS's own would wait for each other after every row.
+        with blas.limit(limits=1):
+            for_each(blocks, lambda block: np.matmul(weights, rows[block]))  # row after row
+
+    return multiply
 
 
 def _dense_job(n_operations: float) -> Job:
-    inner = 256
-    n_rows = max(1, round(n_operations / (2 * inner * N_HIDDEN)))
-    left, right = drawn(n_rows, inner), drawn(inner, N_HIDDEN)
+    n_inner = 256
+    n_rows = max(1, round(n_operations / (2 * n_inner * N_HIDDEN)))
+    left, right = drawn(n_rows, n_inner), drawn(n_inner, N_HIDDEN)
     return partial(matmul, torch.from_numpy(left), torch.from_numpy(right))
 
 
-def _copy_job(n_numbers: int) -> Job:
-    source, target = drawn(n_numbers), np.empty(n_numbers, dtype=np.float32)
-    return partial(np.copyto, target, source)
+def _copies() -> Work:
+    source, target = np.ones(_COPIED, dtype=np.uint8), np.empty(_COPIED, dtype=np.uint8)
+    jobs: dict[str, Job] = {
+        "NumPy, one thread": partial(np.copyto, target, source),
+        "torch, all threads": partial(torch.from_numpy(target).copy_, torch.from_numpy(source)),
+    }
+    return Work(jobs, 2.0 * _COPIED, "bytes")  # each is read and written

@@ -1,49 +1,119 @@
-"""What was measured: as rows of a table, and as a line of JSON for each case."""
+"""What was measured, and the file that keeps it: a line of JSON for each case, at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-from proptrain.bench.case import OURS, Case
-from proptrain.bench.timing import Timed
+from proptrain.bench.case import Case, Unit, Work
+from proptrain.bench.memory import Memory
+from proptrain.bench.timing import Timed, time_in_turn
+from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.experiments.versions import versions
+from proptrain.files import unwritable_is_ours
+from proptrain.kernels.threads import count_threads
+
+_PEERS = ("torch-geometric", "scikit-network")
 
 
 @dataclass(frozen=True)
 class Measured:
     """A case and the times of its jobs."""
 
-    case: Case
+    suite: str
+    title: str
+    case: str
+    baseline: str
     times: Mapping[str, Timed]
-
-    def rows(self) -> list[list[str]]:
-        """Return a row for each job: how long it took, and how many times as long as ours."""
-        ours = self.times[OURS]
-        return [
-            [
-                self.case.name,
-                name,
-                f"{1000 * timed.median:,.2f} ms",
-                "" if name == OURS else str(timed.over(ours)),
-                self._rate(timed),
-            ]
-            for name, timed in self.times.items()
-        ]
-
-    def _rate(self, timed: Timed) -> str:
-        if not self.case.n_operations:
-            return ""
-        return f"{self.case.n_operations / timed.median / 1e9:.1f}"
+    amount: float = 0.0
+    unit: Unit = ""
+    memory: Memory | None = None
+    made_with: Mapping[str, str] = field(default_factory=dict)
+    """The machine, the versions and the day."""
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as a dictionary; seconds are one for each round, in their order."""
-        return {
-            "suite": self.case.suite,
-            "case": self.case.name,
-            "operations": self.case.n_operations,
-            "seconds": {name: list(timed.seconds) for name, timed in self.times.items()},
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> Measured:
+        """Return what `to_json` was made of."""
+        times = {
+            name: Timed(tuple(timed["seconds"]), timed["n_epochs"])
+            for name, timed in line["times"].items()
         }
+        memory = None if line["memory"] is None else Memory(**line["memory"])
+        return cls(**{**line, "times": times, "memory": memory})
 
 
-HEADER = ["case", "by", "median", "as long as ours", "GFLOP/s"]
+def measure(
+    case: Case, work: Work, n_rounds: int, on_done: Callable[[], None] = lambda: None
+) -> Measured:
+    """Time the jobs of a case that has been prepared."""
+    times = time_in_turn(work.jobs, n_rounds, warms_up=case.warms_up, on_done=on_done)
+    for name, other in work.reckoned.items():
+        times[name] = times[name].for_epochs(times[other].n_epochs)
+    return Measured(
+        case.suite,
+        case.title,
+        case.name,
+        case.baseline,
+        times,
+        work.amount,
+        work.unit,
+        work.memory,
+        _made_with(),
+    )
+
+
+def read_measured(path: Path) -> list[Measured]:
+    """Read a file of measured cases; a last line that was cut off is left out."""
+    try:
+        lines = _whole_lines(path.read_bytes()).splitlines()
+    except OSError as error:
+        raise UnreadableFileError(
+            f"Cannot read {path}: {error.strerror or error}. It must be a file that "
+            "`proptrain bench --out` has written."
+        ) from error
+    measured = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            measured.append(Measured.from_json(json.loads(line)))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise FileFormatError(
+                f"Line {number} of {path} is not a case that `proptrain bench` has measured. "
+                "Remove the line, or name another file."
+            ) from error
+    return measured
+
+
+def add_measured(path: Path, measured: Measured) -> None:
+    """Write a case at the end of a file; when this returns, it is on the disk."""
+    line = json.dumps(measured.to_json()).encode() + b"\n"
+    with unwritable_is_ours(path), path.open("a+b") as file:
+        file.seek(0)
+        file.truncate(len(_whole_lines(file.read())))
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _whole_lines(content: bytes) -> bytes:
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _made_with() -> dict[str, str]:
+    peers = {}
+    for name in _PEERS:
+        try:
+            peers[name] = version(name)
+        except PackageNotFoundError:  # only benchmarks/ needs them
+            continue
+    day = datetime.now(UTC).date().isoformat()
+    return {**versions(), **peers, "threads": str(count_threads()), "day": day}

@@ -17,12 +17,15 @@ class Ratio:
     """How many times as long one takes as another: the median over the rounds, and quartiles."""
 
     middle: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
+    """A single round has no quartiles."""
 
     def __str__(self) -> str:
         """Write the median, and the quartiles in brackets."""
-        return f"{self.middle:.1f} × [{self.low:.1f}, {self.high:.1f}]"
+        if self.low is None or self.high is None:
+            return f"{self.middle:.2f} ×"
+        return f"{self.middle:.2f} × [{self.low:.2f}, {self.high:.2f}]"
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Timed:
     """The seconds that a job took in each round."""
 
     seconds: tuple[float, ...]
+    n_epochs: int = 0
+    """How many it trained for, if that is what it does."""
 
     @property
     def median(self) -> float:
@@ -40,39 +45,55 @@ class Timed:
         """Return how many times as long this takes as the other, each round by itself.
 
         >>> str(Timed((2.0, 6.0, 4.0)).over(Timed((1.0, 2.0, 2.0))))
-        '2.0 × [2.0, 3.0]'
+        '2.00 × [2.00, 3.00]'
+        >>> str(Timed((3.0,)).over(Timed((2.0,))))
+        '1.50 ×'
         """
         ratios = [own / its for own, its in zip(self.seconds, other.seconds, strict=True)]
         if len(ratios) == 1:
-            return Ratio(ratios[0], ratios[0], ratios[0])
+            return Ratio(ratios[0])
         low, middle, high = quantiles(ratios, n=4)
         # Of few rounds quantiles reach beyond what was seen.
         return Ratio(middle, max(low, min(ratios)), min(high, max(ratios)))
+
+    def for_epochs(self, n_epochs: int) -> Timed:
+        """Return what so many epochs would have taken at the same time for each.
+
+        >>> Timed((2.0,), n_epochs=20).for_epochs(50)
+        Timed(seconds=(5.0,), n_epochs=50)
+        """
+        share = n_epochs / self.n_epochs
+        return Timed(tuple(share * seconds for seconds in self.seconds), n_epochs)
 
 
 def time_in_turn(
     jobs: Mapping[str, Job],
     n_rounds: int,
     *,
+    warms_up: bool = True,
     seed: int = 0,
-    on_run: Callable[[str], None] = lambda _: None,
+    on_done: Callable[[], None] = lambda: None,
 ) -> dict[str, Timed]:
     """Run every job once in each round, in another order each time, and time it.
 
-    Before that each runs once without being timed: what is compiled or fetched into memory counts
+    To warm up, each runs once without being timed: what is compiled or fetched into memory counts
     for nobody. A slow minute of the machine then falls on all jobs of a round alike, and ratios
     within a round hardly notice.
     """
     random = np.random.RandomState(seed)
     names = list(jobs)
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for round_ in range(n_rounds + 1):
+    n_epochs = dict.fromkeys(names, 0)
+    for round_ in range(-1 if warms_up else 0, n_rounds):
         for place in random.permutation(len(names)):
             name = names[place]
-            on_run(name)
             start = time.perf_counter()
-            jobs[name]()
+            returned = jobs[name]()
             taken = time.perf_counter() - start
-            if round_ > 0:
+            if round_ >= 0:
                 seconds[name].append(taken)
-    return {name: Timed(tuple(own)) for name, own in seconds.items()}
+            if isinstance(returned, int):
+                n_epochs[name] = returned
+            del returned  # it may be large, and the next job shall have the memory
+            on_done()
+    return {name: Timed(tuple(seconds[name]), n_epochs[name]) for name in names}

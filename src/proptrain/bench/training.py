@@ -1,4 +1,4 @@
-"""Whole fits: PTA beside the networks that have the graph inside."""
+"""Fits of so many epochs: PTA beside the networks that have the graph inside."""
 
 from __future__ import annotations
 
@@ -10,33 +10,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.bench.case import OURS, Case
+from proptrain.bench.case import Case, Wanted, Work, load_once
 from proptrain.bench.timing import Job
-from proptrain.data.catalog import find_entry, load_dataset
+from proptrain.data.catalog import find_entry
 from proptrain.data.dataset import Dataset
 from proptrain.data.splits import TEST_SEEDS, Split, split_nodes
 from proptrain.experiments.methods import METHODS
 
-N_EPOCHS = 20
-"""Of a fit whose epochs are timed; those after the first are all alike."""
+N_EPOCHS = 50
+"""So many that what a fit does before and after them counts little."""
 
 
-def epochs(datasets: list[str], data_dir: Path | None) -> Iterator[Case]:
+def epochs(wanted: Wanted) -> Iterator[Case]:
     """Yield the same number of epochs of each method, the evaluation after each included."""
-    for name in datasets:
-        dataset, split = problem_of(name, data_dir)
-        jobs: dict[str, Job] = {
-            _name_of(method): partial(
-                fit, method, dataset, split, max_epochs=N_EPOCHS, patience=N_EPOCHS
-            )
-            for method in ("PTA(F)", "PTA", "APPNP", "GCN")
-        }
-        yield Case(f"{N_EPOCHS} epochs", name, jobs, n_rounds=7)
+    for name in wanted.found_datasets():
+        prepare = partial(_own_methods, name, wanted.data_dir)
+        title = f"fits of {N_EPOCHS} epochs"
+        yield Case("epochs", title, name, "proptrain PTA(F)", prepare, n_rounds=7)
+
+
+def _own_methods(name: str, data_dir: Path | None) -> Work:
+    dataset, split = problem_of(name, data_dir)
+    return Work(own_jobs(("PTA(F)", "PTA", "APPNP", "GCN"), dataset, split, **brief()))
+
+
+def brief() -> dict[str, int]:
+    """Return the settings of a fit that runs for so many epochs and does not stop before."""
+    return {"max_epochs": N_EPOCHS, "patience": N_EPOCHS}
+
+
+def own_jobs(
+    methods: tuple[str, ...], dataset: Dataset, split: Split, **settings: Any
+) -> dict[str, Job]:
+    """Return our fits by the name of their method."""
+    return {
+        f"proptrain {method}": partial(train, method, dataset, split, **settings)
+        for method in methods
+    }
 
 
 def problem_of(name: str, data_dir: Path | None) -> tuple[Dataset, Split]:
     """Return a data set and the paper's first split of it."""
-    dataset, entry = load_dataset(name, data_dir), find_entry(name)
+    dataset, entry = load_once(name, data_dir), find_entry(name)
     return dataset, split_nodes(dataset.labels, TEST_SEEDS[0], n_known=entry.n_known)
 
 
@@ -48,13 +63,10 @@ def labels_given(dataset: Dataset, split: Split) -> NDArray[np.int64]:
     return given
 
 
-def fit(method: str, dataset: Dataset, split: Split, **settings: Any) -> Any:
-    """Fit a method with the paper's settings but for those given; returns the classifier."""
+def train(method: str, dataset: Dataset, split: Split, **settings: Any) -> int:
+    """Fit a method with the paper's settings but for those given; returns the epochs."""
     alpha = find_entry(dataset.name).alpha
     classifier = METHODS[method].make(alpha=alpha, steps=10, seed=0).set_params(**settings)
     labels = labels_given(dataset, split)
-    return classifier.fit(dataset.features, labels, graph=dataset.graph, stopping=split.stop)
-
-
-def _name_of(method: str) -> str:
-    return OURS if method == "PTA(F)" else f"{OURS}'s {method}"
+    classifier.fit(dataset.features, labels, graph=dataset.graph, stopping=split.stop)
+    return int(classifier.n_iter_)

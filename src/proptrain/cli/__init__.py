@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 
 import typer
 
@@ -37,8 +38,8 @@ app.command()(bench.bench)
 app.add_typer(data.app, name="data")
 
 
-def main() -> None:
-    """Run the command line; errors on purpose become one line and exit code 1."""
+def main(app: Callable[[], object] = app) -> None:
+    """Run the command line, ours by default; errors on purpose become one line and exit code 1."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import json as json_module
-from collections.abc import Iterable, Iterator
-from itertools import chain
+import pkgutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proptrain.cli.console import JsonOption, print_json, print_table, progress, say
+from proptrain.cli.console import JsonOption, print_json, print_table, progress, results, say
 from proptrain.cli.data import DataDirOption
-from proptrain.errors import unknown_name
+from proptrain.errors import InvalidInputError, MissingPackageError, unknown_name
 from proptrain.files import check_output, whole_file
 
 if TYPE_CHECKING:
-    from proptrain.bench.case import Case
+    from proptrain.bench.case import Case, Suite, Wanted
     from proptrain.bench.results import Measured
 
-SUITES = ("first-layer", "step", "epochs")
+SUITES = {
+    "first-layer": "proptrain.bench.products:first_layer",
+    "step": "proptrain.bench.steps:propagation_step",
+    "growth": "proptrain.bench.steps:growth",
+    "epochs": "proptrain.bench.training:epochs",
+    "start-up": "proptrain.bench.startup:start_up",
+}
+"""Where each is; they load much, and only those asked for."""
+
 NamesArgument = Annotated[
     list[str] | None,
     typer.Argument(help=f"What to measure: {', '.join(SUITES)}. \\[default: all]"),
@@ -31,19 +38,38 @@ DatasetsOption = Annotated[
 EntriesOption = Annotated[
     int,
     typer.Option(
-        min=100_000, help="Size of the made-up graph for step, in stored entries: two for an edge."
+        min=100_000,
+        help="Stored entries, two for an edge, of the made-up graph for step and of the largest "
+        "one for growth.",
     ),
 ]
+RoundsOption = Annotated[
+    int | None, typer.Option(min=1, help="Rounds. \\[default: as many as each case needs]")
+]
 OutOption = Annotated[
-    Path | None, typer.Option(help="File for all times, one line of JSON for each case.")
+    Path | None,
+    typer.Option(
+        help="File for all times, a line of JSON for each case as soon as it is done. Cases that "
+        "are in it already are not measured again."
+    ),
+]
+PlotOption = Annotated[
+    Path | None, typer.Option(help="SVG file for the plot of growth; replaced if it exists.")
+]
+ShowOption = Annotated[
+    Path | None,
+    typer.Option(help="Measure nothing: print what is in this file, as Markdown."),
 ]
 
 
 def bench(
     names: NamesArgument = None,
     dataset: DatasetsOption = None,
-    entries: EntriesOption = 3_000_000,
+    entries: EntriesOption = 10_000_000,
+    rounds: RoundsOption = None,
     out: OutOption = None,
+    plot: PlotOption = None,
+    show: ShowOption = None,
     data_dir: DataDirOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -53,58 +79,127 @@ def bench(
     within each round, so that a slow minute of the machine falls on all alike. Absolute times are
     only those of this machine in this hour.
 
-    Examples: proptrain bench; proptrain bench step --entries 124000000
+    Examples: proptrain bench; proptrain bench step --entries 124000000;
+    proptrain bench growth --out times.jsonl --plot growth.svg; proptrain bench --show times.jsonl
     """
+    from proptrain.bench.case import Wanted
+
+    if show is not None:
+        show_measured(show, names, plot, as_json=json)
+        return
+    wanted = Wanted(tuple(dataset or ["cora"]), data_dir, entries)
+    measure_suites(SUITES, names, wanted, rounds=rounds, out=out, plot=plot, as_json=json)
+
+
+def measure_suites(
+    suites: Mapping[str, str],
+    names: Iterable[str] | None,
+    wanted: Wanted,
+    *,
+    rounds: int | None,
+    out: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure the suites of these names, all if there are none; every input is checked before."""
+    from proptrain.bench.results import read_measured
+
+    chosen = list(dict.fromkeys(names or suites))
+    found = [_find(suites, name) for name in chosen]
+    if plot is not None and "growth" not in chosen:
+        raise InvalidInputError("--plot draws what growth measures: name that suite too.")
+    for path in (out, plot):
+        if path is not None:
+            check_output(path, overwrite=True)
+    before = read_measured(out) if out is not None and out.exists() else []
+    cases = [case for suite in found for case in suite(wanted)]
+    measured = _measure_all(cases, before, rounds, out, quiet=as_json)
+    if plot is not None:
+        _write_plot(measured, plot)
+    if as_json:
+        print_json({"cases": [one.to_json() for one in measured]})
+    elif out is not None or plot is not None:
+        say(f"written: {', '.join(str(path) for path in (out, plot) if path)}")
+
+
+def show_measured(
+    path: Path, names: Iterable[str] | None, plot: Path | None, *, as_json: bool
+) -> None:
+    """Print what a file has of these suites, and draw the plot if that is wanted."""
+    from proptrain.bench.results import read_measured
+    from proptrain.bench.tables import to_markdown
+
+    if plot is not None:
+        check_output(plot, overwrite=True)
+    measured = read_measured(path)
+    known = list(dict.fromkeys(one.suite for one in measured))
     for name in names or []:
-        if name not in SUITES:
-            raise unknown_name("What is measured", name, SUITES)
-    if out is not None:
-        check_output(out, overwrite=True)
-    cases = _cases(names or list(SUITES), dataset or ["cora"], entries, data_dir)
-    lines = measure_all(cases, out, quiet=json)
-    if json:
-        print_json({"cases": lines})
+        if name not in known:
+            raise unknown_name("What was measured", name, known)
+    shown = [one for name in names or known for one in measured if one.suite == name]
+    if as_json:
+        print_json({"cases": [one.to_json() for one in shown]})
+    else:
+        results.file.write(to_markdown(shown) + "\n")  # not wrapped: a page will do that
+    if plot is not None:
+        _write_plot(shown, plot)
 
 
-def measure_all(
-    cases: Iterable[Case], out: Path | None = None, *, quiet: bool = False
-) -> list[dict[str, Any]]:
-    """Measure case after case, show each as it is done, and write all of them to a file."""
-    from proptrain.bench.results import HEADER
-    from proptrain.experiments.versions import versions
+def _find(suites: Mapping[str, str], name: str) -> Suite:
+    if name not in suites:
+        raise unknown_name("What is measured", name, suites)
+    try:
+        suite: Suite = pkgutil.resolve_name(suites[name])
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"{name} measures beside {error.name}, which is not installed. Install it with: pip "
+            "install proptrain[bench]"
+        ) from error
+    return suite
 
-    lines = []
+
+def _measure_all(
+    cases: list[Case], before: list[Measured], rounds: int | None, out: Path | None, *, quiet: bool
+) -> list[Measured]:
+    """Measure case after case but for those known, show and keep each as soon as it is done."""
+    from proptrain.bench.results import add_measured
+    from proptrain.bench.tables import tables_of
+
+    known = {(one.suite, one.case): one for one in before}
+    done = []
     for case in cases:
-        measured = _measure(case, quiet=quiet)
-        lines.append({**measured.to_json(), "versions": versions()})
+        if (case.suite, case.name) in known:
+            done.append(known[case.suite, case.name])
+            if not quiet:
+                say(f"{case.title}, {case.name}: in {out} already")
+            continue
+        done.append(_measure(case, rounds or case.n_rounds, quiet=quiet))
+        if out is not None:
+            add_measured(out, done[-1])
         if not quiet:
-            print_table(case.suite, HEADER, measured.rows(), n_labels=2)
-    if out is not None:
-        with whole_file(out, overwrite=True) as temporary:
-            temporary.write_text("".join(json_module.dumps(line) + "\n" for line in lines))
-        say(f"written: {out}")
-    return lines
+            for table in tables_of(done[-1:]):
+                rows = [list(row) for row in table.rows]
+                print_table(table.title, list(table.header), rows, n_labels=table.n_labels)
+    return done
 
 
-def _cases(
-    names: list[str], datasets: list[str], n_entries: int, data_dir: Path | None
-) -> Iterator[Case]:
-    from proptrain.bench.products import first_layer, propagation_step
-    from proptrain.bench.training import epochs
+def _measure(case: Case, n_rounds: int, *, quiet: bool) -> Measured:
+    from proptrain.bench.results import measure
 
-    suites = {
-        "first-layer": lambda: first_layer(datasets, data_dir),
-        "step": lambda: propagation_step(n_entries),
-        "epochs": lambda: epochs(datasets, data_dir),
-    }
-    return chain.from_iterable(suites[name]() for name in names)
+    title = f"{case.title}, {case.name}"
+    if not quiet:
+        say(f"{title}: getting ready")
+    work = case.prepare()
+    with progress(title, len(work.jobs) * (n_rounds + case.warms_up), quiet=quiet) as advance:
+        return measure(case, work, n_rounds, advance)
 
 
-def _measure(case: Case, *, quiet: bool) -> Measured:
-    from proptrain.bench.results import Measured
-    from proptrain.bench.timing import time_in_turn
+def _write_plot(measured: list[Measured], path: Path) -> None:
+    from proptrain.bench.plots import growth_plot
 
-    total = len(case.jobs) * (case.n_rounds + 1)
-    with progress(f"{case.suite}: {case.name}", total, quiet=quiet) as advance:
-        times = time_in_turn(case.jobs, case.n_rounds, on_run=lambda _: advance())
-    return Measured(case, times)
+    grown = [one for one in measured if one.suite == "growth"]
+    if not grown:
+        raise InvalidInputError("--plot draws what growth measures, and that was not measured.")
+    drawing = growth_plot(grown)
+    with whole_file(path, overwrite=True) as temporary:
+        temporary.write_text(drawing, encoding="utf-8")

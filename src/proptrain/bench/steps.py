@@ -1,0 +1,113 @@
+"""A step of propagation over made-up graphs: beside the libraries, and from small to large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import matmul
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from proptrain.bench.case import Case, Wanted, Work, drawn
+from proptrain.bench.memory import ONE_STEP, memory_of_step
+from proptrain.bench.products import torch_csr
+from proptrain.bench.timing import Job
+from proptrain.data.graph import Graph
+from proptrain.data.indices import with_short_indices
+from proptrain.data.order import locality_order
+from proptrain.data.synthetic import power_law_graph
+from proptrain.propagate.engine import LocalEngine
+from proptrain.propagate.normalisation import normalise
+
+AS_GIVEN = "proptrain, graph as given"
+RENUMBERED = "proptrain, nodes renumbered"
+N_COLUMNS = 47
+"""As many as the products graph has classes that large-graph papers measure on."""
+ENTRIES_PER_NODE = 51
+SMALLEST = 100_000
+LARGE = 10_000_000
+"""From so many entries on a few rounds take long enough, and tell enough."""
+
+
+def propagation_step(wanted: Wanted) -> Iterator[Case]:
+    """Yield one step over a graph with so many stored entries, beside the libraries' products."""
+    yield _case("step", "one step of propagation", wanted.n_entries, _beside_libraries)
+
+
+def growth(wanted: Wanted) -> Iterator[Case]:
+    """Yield one step, and what comes before it once, over ever larger graphs."""
+    for n_entries in sizes_up_to(wanted.n_entries):
+        yield _case("growth", "how a step grows with the graph", n_entries, _ours_alone)
+
+
+def sizes_up_to(n_entries: int) -> list[int]:
+    """Return sizes from the smallest to this one, each about three times the one before.
+
+    >>> sizes_up_to(10_000_000)
+    [100000, 316228, 1000000, 3162278, 10000000]
+    """
+    sizes = [n_entries]
+    while (following := round(n_entries / 10 ** (len(sizes) / 2))) >= SMALLEST:
+        sizes.append(following)
+    return sizes[::-1]
+
+
+def made_up_graph(n_entries: int) -> Graph:
+    """Return a graph with so many stored entries, hubs and communities as in real ones."""
+    n_nodes = n_entries // ENTRIES_PER_NODE
+    n_communities = max(2, min(N_COLUMNS, n_nodes // 400))  # a small graph has room for fewer
+    graph, _ = power_law_graph(n_nodes, n_entries // 2, n_communities)
+    return graph
+
+
+def _case(suite: str, title: str, n_entries: int, prepare: Callable[[int], Work]) -> Case:
+    return Case(
+        suite,
+        title,
+        f"{n_entries:,} entries",
+        AS_GIVEN,
+        partial(prepare, n_entries),
+        n_rounds=5 if n_entries >= LARGE else 15,
+    )
+
+
+def _beside_libraries(n_entries: int) -> Work:
+    graph = made_up_graph(n_entries)
+    memory = memory_of_step(graph, N_COLUMNS)
+    signal, order = drawn(graph.n_nodes, N_COLUMNS), locality_order(graph)
+    renumbered, moved = graph.renumbered(order), signal[order]
+    jobs: dict[str, Job] = {
+        AS_GIVEN: partial(LocalEngine(graph).propagate, signal, ONE_STEP),
+        RENUMBERED: partial(LocalEngine(renumbered).propagate, moved, ONE_STEP),
+        **_library_jobs(graph, signal, "graph as given"),
+        **_library_jobs(renumbered, moved, "nodes renumbered"),
+    }
+    return Work(jobs, graph.adjacency.nnz, "entries", memory=memory)
+
+
+def _library_jobs(graph: Graph, signal: NDArray[np.float32], which: str) -> dict[str, Job]:
+    """Return the product Â H alone: a library has no word for the rest of the step."""
+    operator = with_short_indices(normalise(graph).astype(np.float32))
+    theirs = (torch_csr(operator), torch.from_numpy(signal))  # the same arrays, no second copy
+    return {
+        f"SciPy, the product alone, {which}": partial(matmul, operator, signal),
+        f"torch CSR, the product alone, {which}": partial(matmul, *theirs),
+    }
+
+
+def _ours_alone(n_entries: int) -> Work:
+    graph = made_up_graph(n_entries)
+    memory = memory_of_step(graph, N_COLUMNS)
+    signal, order = drawn(graph.n_nodes, N_COLUMNS), locality_order(graph)
+    ordered = LocalEngine(graph.renumbered(order))
+    jobs: dict[str, Job] = {
+        AS_GIVEN: partial(LocalEngine(graph).propagate, signal, ONE_STEP),
+        RENUMBERED: partial(ordered.propagate, signal[order], ONE_STEP),
+        "proptrain, preparing the graph and the step": lambda: LocalEngine(graph).propagate(
+            signal, ONE_STEP
+        ),
+        "proptrain, renumbering the nodes": lambda: graph.renumbered(locality_order(graph)),
+    }
+    return Work(jobs, graph.adjacency.nnz, "entries", memory=memory)
