@@ -29,6 +29,7 @@ from proptrain.kernels import (
     PlainOperator,
     active_gradients,
     active_product,
+    agreement,
     columns,
     dense_product,
     drop_entries,
@@ -209,7 +210,7 @@ def test_one_number_seen_many_times_is_a_matrix_too(dtype):
             "(2, 9) (3, 1)",
         ),
         (lambda: dense_product(np.ones((2, 4)), np.ones((3, 1))), "(2, 4) (3, 1)"),
-        (lambda: transposed_product(np.ones((2, 4)), np.ones((3, 1))), "(2, 4) (3, 1)"),
+        (lambda: transposed_product(np.ones((2, 4)), np.ones((3, 1))), "(4, 2) (3, 1)"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused_before_memory_is_read(product, shapes):
@@ -251,6 +252,15 @@ def test_sums_are_taken_in_stored_order_with_one_rounding_a_step(
     in_order = sp.csr_array(left.T if transposed else left)
     right = dense(in_order.shape[1], n_columns, dtype)
     np.testing.assert_array_equal(product(left, right), fused(in_order, right))
+
+
+@types
+@pytest.mark.parametrize("n_rows", range(1, 10))
+@pytest.mark.parametrize("n_columns", [3, 16])
+def test_rows_taken_four_at_a_time_are_all_there(dtype, n_rows, n_columns):
+    left, right = dense(n_rows, 12, dtype), dense(12, n_columns, dtype)
+    one_by_one = np.vstack([dense_product(row[None], right) for row in left])
+    np.testing.assert_array_equal(dense_product(left, right), one_by_one)
 
 
 @types
@@ -481,6 +491,15 @@ def test_one_class_is_certain_and_no_row_gives_none(dtype):
     np.testing.assert_array_equal(log_f, np.zeros((3, 1)))
     np.testing.assert_array_equal(f, np.ones((3, 1)))
     assert [part.shape for part in log_softmax(np.ones((0, 4), dtype))] == [(0, 4), (0, 4)]
+
+
+@types
+def test_agreement_is_the_share_of_rows_told_as_they_are_labelled(dtype):
+    f, codes = dense(200, 5, dtype), np.random.default_rng(4).integers(-1, 5, 200)
+    counted = codes >= 0
+    wanted = (f[counted].argmax(axis=1) == codes[counted]).mean()
+    assert agreement(f, codes) == pytest.approx(wanted)
+    assert np.isnan(agreement(f[:3], np.full(3, -1)))
 
 
 # --- dropout ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ a gradient of 1e-8 turns their rounding into a visible part of the weight (see d
 """
 
 from proptrain.kernels.dropout import drop_entries, dropout_scale, pass_active, rectify
-from proptrain.kernels.probabilities import log_softmax
+from proptrain.kernels.probabilities import agreement, log_softmax
 from proptrain.kernels.products import (
     active_gradients,
     active_product,
@@ -26,6 +26,7 @@ __all__ = [
     "PlainOperator",
     "active_gradients",
     "active_product",
+    "agreement",
     "dense_product",
     "drop_entries",
     "dropout_scale",

@@ -226,6 +226,30 @@ def dense(left, right, first, product):
             *t{i} += value * right[source, {i}]
         *product[row, c{i}] = t{i}
 """,
+    "dense_four": """
+def dense_four(left, right, first, product):
+    *c{i} = first + np.uint64({i})
+    zero, last = product.dtype.type(0), np.uint64(left.shape[0] - 1)
+    for row in range(np.uint64(0), last + np.uint64(1), np.uint64(4)):
+        # Beyond the end, the last row again.
+        second, third = min(row + np.uint64(1), last), min(row + np.uint64(2), last)
+        fourth = min(row + np.uint64(3), last)
+        *t{i} = zero
+        *u{i} = zero
+        *v{i} = zero
+        *w{i} = zero
+        for source in range(left.shape[1]):
+            a, b = left[row, source], left[second, source]
+            c, d = left[third, source], left[fourth, source]
+            *t{i} += a * right[source, {i}]
+            *u{i} += b * right[source, {i}]
+            *v{i} += c * right[source, {i}]
+            *w{i} += d * right[source, {i}]
+        *product[row, c{i}] = t{i}
+        *product[second, c{i}] = u{i}
+        *product[third, c{i}] = v{i}
+        *product[fourth, c{i}] = w{i}
+""",
     "transposed": """
 def transposed(left, right, first, product):
     *c{i} = first + np.uint64({i})

@@ -24,6 +24,7 @@ from proptrain.kernels.dropout import coins, dropout_scale, threshold
 from proptrain.kernels.sums import rows_of_a_sum, sum_of_sums
 from proptrain.kernels.threads import are_worth_it, for_each, row_blocks
 
+_NARROW = 16
 _FOR_A_THREAD = 32
 """Columns that a thread takes where threads share by columns: the network has 64 hidden units."""
 
@@ -147,8 +148,9 @@ def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     left, padded = np.ascontiguousarray(left), padded_to_widths(right)
     product = aligned_empty((left.shape[0], padded.shape[1]), left.dtype)
     for columns in columns_of(padded):
-        panel = columns.panel_of(padded)
-        kernel("dense", columns.width)(left, panel, columns.first, product)
+        # A narrow sum waits for itself: several rows at a time give the CPU something to do.
+        name = "dense_four" if columns.width <= _NARROW and len(left) else "dense"
+        kernel(name, columns.width)(left, columns.panel_of(padded), columns.first, product)
     return without_padding(product, right)
 
 
@@ -158,7 +160,9 @@ def transposed_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     >>> transposed_product(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
     array([[11.]])
     """
-    check_fit(left.shape[0], right.shape[0], left.shape, right.shape)
+    check_fit(left.shape[0], right.shape[0], left.shape[::-1], right.shape)
+    if right.shape[1] < left.shape[1]:  # the wider one in registers; the sums are the same
+        return np.ascontiguousarray(transposed_product(right, left).T)
     left, padded = np.ascontiguousarray(left), padded_to_widths(right)
     panels = []
     for columns in columns_of(padded):

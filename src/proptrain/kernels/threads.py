@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 Part = TypeVar("Part")
 
-WORTH_IT = 1 << 23
-"""So many multiplications and additions take some milliseconds, waking a thread a tenth of one."""
+WORTH_IT = 1 << 25
+"""So many multiplications and additions take some milliseconds, waking threads up to one."""
 _BLOCKS_PER_THREAD = 4
 """More blocks than threads: one that is held up by others on the machine holds up less."""
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError, TrainingError
+from proptrain.kernels import agreement
 from proptrain.kernels.threads import set_tiny_is_zero, tiny_is_zero
 from proptrain.train.adam import Adam
 from proptrain.train.loss import soft_label_loss
@@ -252,8 +253,8 @@ class _Targets:
     def __init__(self, soft_labels: NDArray[np.float32], loss_weight: float) -> None:
         self.soft_labels = torch.tensor(soft_labels)
         self._scale = loss_weight / self.soft_labels.shape[1]
-        self._reached = self.soft_labels.sum(dim=1) > 0
-        self._likeliest = self.soft_labels.argmax(dim=1)[self._reached]
+        likeliest = soft_labels.argmax(axis=1)
+        self._likeliest = np.where(soft_labels.sum(axis=1) > 0, likeliest, -1)
 
     def loss(self, log_f: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
         """Return the soft-label loss times lambda1 over the number of classes."""
@@ -261,7 +262,7 @@ class _Targets:
 
     def agreement(self, f: torch.Tensor) -> float:
         """Return the share of nodes with a soft label whose likeliest class is f's as well."""
-        return float((f.argmax(dim=1)[self._reached] == self._likeliest).float().mean())
+        return agreement(f.numpy(), self._likeliest)
 
 
 def _finite(loss: float, epoch: int) -> float:
