@@ -60,4 +60,4 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.main(app)
+    cli.main(app, "python -m benchmarks")

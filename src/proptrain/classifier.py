@@ -20,7 +20,7 @@ from proptrain.data.graph import Graph
 from proptrain.ensemble.predictions import to_distributions
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem
-from proptrain.propagate.engine import LocalEngine
+from proptrain.propagate.engine import Engine, LocalEngine
 from proptrain.propagate.labels import one_hot, propagate_labels
 from proptrain.propagate.schemes import PPR, Scheme
 from proptrain.train.loop import (
@@ -33,6 +33,7 @@ from proptrain.train.loop import (
 )
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.stopping import StoppingNodes
+from proptrain.train.torch_backend import TorchBackend
 from proptrain.train.weighting import Weighting, static
 
 Layout: TypeAlias = dict[str, tuple[str, tuple[int | None, ...]]]
@@ -135,7 +136,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes: NDArray[np.int64],
         known: NDArray[np.int64],
         n_classes: int,
-        engine: LocalEngine,
+        engine: Engine,
     ) -> NDArray[np.float32]:
         return propagate_labels(codes, known, n_classes, engine, self._scheme(), clamp=self.clamp)
 
@@ -172,6 +173,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weighting: Weighting,
         loss_weight: float,
         network: NewNetwork | None = None,
+        device: torch.device | None = None,
         on_epoch: OnEpoch | None = None,
     ) -> None:
         """Train a network, the two layers of step 2 if no other is given, and keep its weights."""
@@ -192,6 +194,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             settings=settings,
             seed=random.randint(2**31 - 1),
             network=network,
+            backend=None if device is None else TorchBackend(device),
             on_epoch=on_epoch,
         )
         self.weights_ = trained.weights

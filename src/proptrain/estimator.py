@@ -20,13 +20,15 @@ from proptrain.classifier import (
 )
 from proptrain.data.dataset import Features
 from proptrain.data.extend import count_new_nodes
+from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import ensemble_predictions, to_distributions
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem, pose_problem
-from proptrain.propagate.engine import LocalEngine
+from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import equal_labels
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
+from proptrain.propagate.torch_engine import engine_on
 from proptrain.train.loop import OnEpoch, predict_probabilities
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, dynamic, static
@@ -68,6 +70,9 @@ class PTAClassifier(GraphClassifier):
         Early stopping looks at f(X) itself, without the ensemble; the prediction still ensembles.
     n_neighbors : int
         Neighbours of a node in ``graph="knn"``.
+    device : str or torch.device
+        Where to fit: "auto" is a GPU if torch can use one, else the CPU; "cpu"; or what torch
+        calls a device, such as "cuda:1". A fitted model predicts on the CPU.
     unlabelled : object
         Value of y that means unlabelled, beside None, NaN and "".
     random_state : int, RandomState or None
@@ -117,6 +122,7 @@ class PTAClassifier(GraphClassifier):
         stopping_fraction: float = 0.2,
         fast: bool = False,
         n_neighbors: int = 10,
+        device: Any = "auto",
         unlabelled: Any = -1,
         random_state: Any = None,
     ) -> None:
@@ -138,6 +144,7 @@ class PTAClassifier(GraphClassifier):
         self.stopping_fraction = stopping_fraction
         self.fast = fast
         self.n_neighbors = n_neighbors
+        self.device = device
         self.unlabelled = unlabelled
         self.random_state = random_state
 
@@ -158,10 +165,11 @@ class PTAClassifier(GraphClassifier):
         stopping accuracy of each epoch, for a progress bar.
         """
         self._check_switches("clamp", "fast")
+        device = torch_device(self.device)
         features = self._features_of(X, reset=True)
         random = check_random_state(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
-        engine, scheme = LocalEngine(problem.graph, self.normalisation), self._scheme()
+        engine, scheme = engine_on(device, problem.graph, self.normalisation), self._scheme()
         soft_labels = self._soft_labels(problem.codes, problem.train, problem.n_classes, engine)
         self._train(
             features,
@@ -170,6 +178,7 @@ class PTAClassifier(GraphClassifier):
             random,
             weighting=self._weighting(),
             loss_weight=self.loss_weight,
+            device=device,
             on_epoch=on_epoch,
         )
         self.soft_labels_ = soft_labels
@@ -192,7 +201,7 @@ class PTAClassifier(GraphClassifier):
         codes: NDArray[np.int64],
         known: NDArray[np.int64],
         n_classes: int,
-        engine: LocalEngine,
+        engine: Engine,
     ) -> NDArray[np.float32]:
         if self.equal_hops is None:
             return super()._soft_labels(codes, known, n_classes, engine)
@@ -202,9 +211,7 @@ class PTAClassifier(GraphClassifier):
             )
         return equal_labels(codes, known, n_classes, engine, self.equal_hops)
 
-    def _stopping_nodes(
-        self, problem: Problem, engine: LocalEngine, scheme: Scheme
-    ) -> StoppingNodes:
+    def _stopping_nodes(self, problem: Problem, engine: Engine, scheme: Scheme) -> StoppingNodes:
         watched = watched_nodes(problem)
         return StoppingNodes(
             watched,
@@ -243,7 +250,7 @@ class LabelPropagationClassifier(GraphClassifier):
 
     Parameters
     ----------
-    alpha, steps, scheme, normalisation, clamp, n_neighbors, unlabelled, random_state
+    alpha, steps, scheme, normalisation, clamp, n_neighbors, device, unlabelled, random_state
         As in `PTAClassifier`.
     unreached : {"prior", "uniform"}
         Probabilities of nodes that no label reaches: the classes' shares among the labels, or the
@@ -269,6 +276,7 @@ class LabelPropagationClassifier(GraphClassifier):
         clamp: bool = True,
         unreached: Literal["prior", "uniform"] = "prior",
         n_neighbors: int = 10,
+        device: Any = "auto",
         unlabelled: Any = -1,
         random_state: Any = None,
     ) -> None:
@@ -279,6 +287,7 @@ class LabelPropagationClassifier(GraphClassifier):
         self.clamp = clamp
         self.unreached = unreached
         self.n_neighbors = n_neighbors
+        self.device = device
         self.unlabelled = unlabelled
         self.random_state = random_state
 
@@ -295,13 +304,14 @@ class LabelPropagationClassifier(GraphClassifier):
         ``stopping`` nodes are left out, so that both classifiers see the same labels.
         """
         self._check_switches("clamp")
+        device = torch_device(self.device)
         features = None if X is None else self._features_of(X, reset=True)
         random = check_random_state(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         self.features_ = features
         self.features_checksum_ = -1 if features is None else checksum(features)
         self.fallback_ = self._fallback(problem)
-        engine = LocalEngine(problem.graph, self.normalisation)
+        engine = engine_on(device, problem.graph, self.normalisation)
         scores = self._soft_labels(problem.codes, problem.train, problem.n_classes, engine)
         self.reached_ = is_reached(scores)
         n_unreached = int((~self.reached_).sum())

@@ -244,6 +244,8 @@ def _parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
             written[name] = {"name": type(value).__name__, **numbers}
         elif name == "weighting" and not isinstance(value, str):
             written[name] = repr(value)  # prediction has no use for it; only refitting would
+        elif name == "device":
+            written[name] = str(value)
         elif name == "random_state" and not isinstance(value, int | np.integer | None):
             written[name] = None
         else:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from proptrain.propagate import engine
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import equal_labels, propagate_labels
 from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power
+from proptrain.propagate.torch_engine import TorchEngine
 from strategies import adjacencies, adjacencies_with_signals, labellings, node_sets
 
 
@@ -61,6 +63,7 @@ def without_stored_numbers(graph, kind):
 ENGINES = [
     EngineCase("local", LocalEngine),
     EngineCase("local, large and unweighted", without_stored_numbers),
+    EngineCase("torch", lambda *graph: TorchEngine(*graph, device=torch.device("cpu"))),
 ]
 
 # name: the scheme and Ā in closed form, from Â

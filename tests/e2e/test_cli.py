@@ -217,6 +217,23 @@ def test_a_new_node_is_reached_only_within_the_steps(run, tmp_path, method):
     assert reached.tolist() == [True] * first + [False] * (15 - first)
 
 
+@pytest.mark.parametrize(
+    ("method", "device", "code", "message"),
+    [
+        ("PTA", "cpu", 0, "trained in"),
+        ("GCN", "cpu", 0, "trained in"),
+        ("GCN", "cuda", 1, "GCN is fitted on the CPU only: leave --device out."),
+        ("PTA", "abacus", 1, "device must be 'auto', 'cpu' or what torch can compute on here"),
+    ],
+)
+def test_where_to_fit_is_the_users_choice(run, tmp_path, method, device, code, message):
+    write_small(tmp_path)
+    done = run(*small_fit(tmp_path), "--method", method, "--device", device)
+    assert done.code == code
+    assert message in one_line(done.err)
+    assert (tmp_path / "model").exists() == (code == 0)
+
+
 @pytest.mark.parametrize("method", ["APPNP", "MLP", "C&S", "APPNP-noa-nof"])
 def test_any_method_is_fitted_and_tells_old_and_new_nodes(run, tmp_path, method):
     write_small(tmp_path)

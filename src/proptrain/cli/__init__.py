@@ -38,12 +38,12 @@ app.command()(bench.bench)
 app.add_typer(data.app, name="data")
 
 
-def main(app: Callable[[], object] = app) -> None:
+def main(app: Callable[..., object] = app, name: str = "proptrain") -> None:
     """Run the command line, ours by default; errors on purpose become one line and exit code 1."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            app()
+            app(prog_name=name)
         except ProptrainError as error:
             fail(error, as_json="--json" in sys.argv)
 

@@ -23,6 +23,7 @@ from proptrain.cli.source import (
     WeightOption,
     read_own_tables,
 )
+from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
@@ -38,6 +39,13 @@ METHOD_NAMES = (
 MethodOption = Annotated[str, typer.Option(help=f"One of {METHOD_NAMES}.")]
 AlphaOption = Annotated[
     float, typer.Option(help="Weight of a node's own signal in each propagation step.")
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        help="Where to fit: auto (a GPU if there is one), cpu, or a device of torch's such as "
+        "cuda:1."
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same model.")]
 
@@ -55,6 +63,7 @@ def fit(
     unlabelled: UnlabelledOption = None,
     method: MethodOption = "PTA",
     alpha: AlphaOption = 0.1,
+    device: DeviceOption = "auto",
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -71,12 +80,13 @@ def fit(
 
     check_model_output(out, overwrite=overwrite)
     (chosen,) = find_methods([method])
+    classifier = _new_classifier(chosen, alpha, device, seed)
     columns = {"id": id_column, "source": source, "target": target, "weight": weight}
     tables = read_own_tables(
         edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
     )
     start = time.perf_counter()
-    classifier = _train(chosen, tables.dataset, alpha, seed, quiet=json)
+    _train(classifier, tables.dataset, uses_graph=chosen.uses_graph, quiet=json)
     seconds = time.perf_counter() - start
     save_model(
         out,
@@ -96,17 +106,27 @@ def fit(
     say(f"next: proptrain predict {shlex.quote(str(out))} --out predictions.csv")
 
 
-def _train(
-    method: Method, dataset: Dataset, alpha: float, seed: int, *, quiet: bool
-) -> GraphClassifier:
+def _new_classifier(method: Method, alpha: float, device: str, seed: int) -> GraphClassifier:
+    """Return the classifier, or say that its method cannot be fitted there."""
+    from proptrain.devices import torch_device
+
     # The tables' own marker was read already; -1 may be a class by now.
     classifier = method.make(alpha=alpha, steps=10, seed=seed).set_params(unlabelled=None)
+    if "device" in classifier.get_params():
+        torch_device(device)  # now, not when all tables are read
+        return classifier.set_params(device=device)  # type: ignore[no-any-return]
+    if device not in ("auto", "cpu"):
+        raise InvalidInputError(f"{method.name} is fitted on the CPU only: leave --device out.")
+    return classifier  # type: ignore[no-any-return]
+
+
+def _train(classifier: GraphClassifier, dataset: Dataset, *, uses_graph: bool, quiet: bool) -> None:
     names = np.array([*(dataset.class_names or ()), None], dtype=object)  # None for code -1
     with training_progress(getattr(classifier, "max_epochs", 1), quiet=quiet) as on_epoch:
-        return classifier.fit(  # type: ignore[no-any-return]
+        classifier.fit(
             dataset.features,
             names[dataset.labels],
-            graph=dataset.graph if method.uses_graph else None,
+            graph=dataset.graph if uses_graph else None,
             on_epoch=on_epoch,
         )
 

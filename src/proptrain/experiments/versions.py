@@ -20,8 +20,10 @@ PACKAGES = ("proptrain", *COMPUTING)
 SOURCES = (
     "kernels",
     "classifier.py",
+    "devices.py",
     "estimator.py",
     "problem.py",
+    "torch_sparse.py",
     "data",
     "propagate",
     "train",

@@ -78,21 +78,17 @@ class LocalEngine:
         other._is_transposed = not self._is_transposed
         other._operators = {}
         other._plain = None if self._plain is None else self._plain.transposed
+        other.__dict__["transposed"] = self  # and not a third one
         return other
 
     def operator_in(self, dtype: np.dtype[Any]) -> sp.csr_array:
         """Return Â (n, n) with numbers of this type."""
-        # Training asks in float32 every time, so that is kept too, rounded from float64 once.
+        # Kept for those who ask for the same type every time, and only what they ask for.
         if dtype not in self._operators:
-            exact = self._operators.get(np.dtype(np.float64), None)
-            exact = self._exact_operator() if exact is None else exact
-            self._operators[np.dtype(np.float64)] = exact
-            self._operators[dtype] = exact.astype(dtype, copy=False)
+            operator = normalise(self._graph, self._normalisation)
+            operator = sp.csr_array(operator.T) if self._is_transposed else operator
+            self._operators[dtype] = with_short_indices(operator.astype(dtype, copy=False))
         return self._operators[dtype]
-
-    def _exact_operator(self) -> sp.csr_array:
-        operator = normalise(self._graph, self._normalisation)
-        return with_short_indices(sp.csr_array(operator.T) if self._is_transposed else operator)
 
 
 def _suits_plain(graph: Graph) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.kernels import agreement
 from proptrain.kernels.threads import set_tiny_is_zero, tiny_is_zero
-from proptrain.train.adam import Adam
+from proptrain.train.backend import Backend, Kernels
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
@@ -107,6 +107,7 @@ def train_predictor(
     seed: int = 0,
     initial_weights: Weights | None = None,
     network: NewNetwork | None = None,
+    backend: Backend | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
@@ -114,58 +115,87 @@ def train_predictor(
     Shapes: features (n, f), soft_labels (n, C). ``seed`` decides the initial weights and the
     dropout, and nothing else does; ``initial_weights`` replaces the drawn ones. ``network`` makes
     another network than the two layers of `Predictor`, for example one whose scores depend on
-    other nodes too. ``on_epoch`` is told each epoch's number and stopping accuracy, for a
-    progress bar.
+    other nodes too. ``backend`` computes, our kernels if it is None. ``on_epoch`` is told each
+    epoch's number and stopping accuracy, for a progress bar.
     """
-    settings = settings or TrainSettings()
-    weighting = weighting or Adaptive()
+    settings, weighting = settings or TrainSettings(), weighting or Adaptive()
+    backend = Kernels() if backend is None else backend
     _check_shapes(features, soft_labels, stop.soft_labels)
-    new = network or _two_layers(features.shape[1], soft_labels.shape[1], settings)
+    sizes = features.shape[1], soft_labels.shape[1]
+    new = network or _two_layers(backend, *sizes, settings)
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
-    trained_rows = np.flatnonzero(soft_labels.sum(axis=1))
-    judged_rows = _judged_rows(trained_rows, stop)
-
-    def measured(rows: NDArray[np.int64]) -> tuple[_Forward, _Targets]:
-        return _Forward(model, features, rows), _Targets(soft_labels[rows], settings.loss_weight)
-
-    judge, judged = measured(judged_rows)
-    # Without dropout the forward that judges one step is the forward of the next. With it, a step
-    # has a forward of its own, in which only the nodes with a soft label count.
-    shared = not model.drops
-    practise, trained = (judge, judged) if shared else measured(trained_rows)
-    stop = stop.among(judged_rows)
-    stop_targets = _Targets(stop.soft_labels, settings.loss_weight)
-    optimiser = Adam(
-        model.parameters(),
-        settings.learning_rate,
-        decayed=model.first_layer,
-        weight_decay=settings.weight_decay,
-    )
+    learner = _Learner(model, features, soft_labels, stop, weighting, settings, backend)
     stopping, epochs = EarlyStopping(settings.patience), []
-
-    with _one_thread_if(judge.is_sparse), _tiny_is_zero():
-        if shared:
-            log_f, f = judge()
+    with _one_thread_if(sp.issparse(features)), _tiny_is_zero():
         for epoch in range(settings.max_epochs):
-            if not shared:
-                log_f, f = practise(drop=True)
-            loss = trained.loss(log_f, weighting(f, epoch))
-            train_loss = _finite(loss.item() + optimiser.penalty(), epoch)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-
-            with torch.set_grad_enabled(shared):
-                log_f, f = judge()
-            stop_loss, stop_accuracy = stop_targets.loss(log_f).item(), stop.accuracy(f.numpy())
-            agreement, gamma = judged.agreement(f), gamma_of(weighting, epoch)
-            epochs.append((train_loss, stop_loss, agreement, stop_accuracy, gamma))
+            train_loss = learner.step(epoch)
+            stop_loss, agreed, accuracy = learner.judge()
+            gamma = gamma_of(weighting, epoch)
+            epochs.append((train_loss, stop_loss, agreed, accuracy, gamma))
             if on_epoch is not None:
-                on_epoch(epoch, stop_accuracy)
-            if stopping.is_over(epoch, stop_accuracy, stop_loss, model):
+                on_epoch(epoch, accuracy)
+            if stopping.is_over(epoch, accuracy, stop_loss, model):
                 break
     stopping.restore(model)
-    weights = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    weights = {name: value.cpu().numpy().copy() for name, value in model.state_dict().items()}
     return Trained(weights, stopping.best_epoch, History(*zip(*epochs, strict=True)))
+
+
+class _Learner:
+    """A network with all that its training looks at: makes a step, and says what came of it."""
+
+    def __init__(
+        self,
+        model: Network,
+        features: NDArray[np.float32] | sp.csr_array,
+        soft_labels: NDArray[np.float32],
+        stop: StoppingNodes,
+        weighting: Weighting,
+        settings: TrainSettings,
+        backend: Backend,
+    ) -> None:
+        trained_rows = np.flatnonzero(soft_labels.sum(axis=1))
+        judged_rows = _judged_rows(trained_rows, stop)
+
+        def measured(rows: NDArray[np.int64]) -> tuple[_Forward, _Targets]:
+            targets = _Targets(soft_labels[rows], settings.loss_weight, backend)
+            return _Forward(model, features, rows, backend), targets
+
+        self._weighting = weighting
+        self._judge, self._judged = measured(judged_rows)
+        # Without dropout the forward that judges one step is the forward of the next. With it, a
+        # step has a forward of its own, in which only the nodes with a soft label count.
+        self._is_shared = not model.drops
+        self._practise, self._trained = (
+            (self._judge, self._judged) if self._is_shared else measured(trained_rows)
+        )
+        self._stop = stop.among(judged_rows)
+        self._stop_targets = _Targets(self._stop.soft_labels, settings.loss_weight, backend)
+        self._optimiser = backend.optimiser(
+            model.parameters(),
+            settings.learning_rate,
+            decayed=model.first_layer,
+            weight_decay=settings.weight_decay,
+        )
+        self._known: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def step(self, epoch: int) -> float:
+        """Make the step of an epoch; returns the loss that it was made with."""
+        log_f, f = self._known or self._practise(drop=not self._is_shared)
+        loss = self._trained.loss(log_f, self._weighting(f, epoch))
+        train_loss = _finite(loss.item() + self._optimiser.penalty(), epoch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        return train_loss
+
+    def judge(self) -> tuple[float, float, float]:
+        """Return the stopping loss, the agreement with the soft labels, the stopping accuracy."""
+        with torch.set_grad_enabled(self._is_shared):
+            log_f, f = self._judge()
+        self._known = (log_f, f) if self._is_shared else None
+        told = f.cpu().numpy()
+        stop_loss = self._stop_targets.loss(log_f).item()
+        return stop_loss, self._judged.agreement(told), self._stop.accuracy(told)
 
 
 def _judged_rows(trained_rows: NDArray[np.int64], stop: StoppingNodes) -> NDArray[np.int64]:
@@ -184,14 +214,15 @@ class _Forward:
         model: Network,
         features: NDArray[np.float32] | sp.csr_array,
         rows: NDArray[np.int64],
+        backend: Backend,
     ) -> None:
         self._network, needed = model.narrowed(rows)
         all_of_them = needed is None or len(needed) == features.shape[0]
-        self._matrix = FeatureMatrix(features if all_of_them else features[needed])
-        self.is_sparse = self._matrix.is_sparse
+        self._features = backend.features(features if all_of_them else features[needed])
+        self._backend = backend
 
     def __call__(self, *, drop: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        return class_probabilities(self._network.train(drop)(self._matrix))
+        return self._backend.probabilities(self._network.train(drop)(self._features))
 
 
 def predict_probabilities(
@@ -250,8 +281,10 @@ def _tiny_is_zero() -> Iterator[None]:
 class _Targets:
     """Soft labels as tensors, with the loss and the agreement they are measured by."""
 
-    def __init__(self, soft_labels: NDArray[np.float32], loss_weight: float) -> None:
-        self.soft_labels = torch.tensor(soft_labels)
+    def __init__(
+        self, soft_labels: NDArray[np.float32], loss_weight: float, backend: Backend
+    ) -> None:
+        self.soft_labels = backend.tensor(soft_labels)
         self._scale = loss_weight / self.soft_labels.shape[1]
         likeliest = soft_labels.argmax(axis=1)
         self._likeliest = np.where(soft_labels.sum(axis=1) > 0, likeliest, -1)
@@ -260,9 +293,9 @@ class _Targets:
         """Return the soft-label loss times lambda1 over the number of classes."""
         return self._scale * soft_label_loss(log_f, self.soft_labels, weights)
 
-    def agreement(self, f: torch.Tensor) -> float:
+    def agreement(self, f: NDArray[np.float32]) -> float:
         """Return the share of nodes with a soft label whose likeliest class is f's as well."""
-        return agreement(f.numpy(), self._likeliest)
+        return agreement(f, self._likeliest)
 
 
 def _finite(loss: float, epoch: int) -> float:
@@ -285,8 +318,10 @@ def _check_shapes(
         )
 
 
-def _two_layers(n_features: int, n_classes: int, settings: TrainSettings) -> NewNetwork:
-    return lambda generator: Predictor(
+def _two_layers(
+    backend: Backend, n_features: int, n_classes: int, settings: TrainSettings
+) -> NewNetwork:
+    return lambda generator: backend.network(
         n_features,
         n_classes,
         n_hidden=settings.n_hidden,

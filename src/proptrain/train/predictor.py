@@ -35,7 +35,7 @@ class Network(nn.Module):
     def narrowed(self, nodes: NDArray[np.int64]) -> tuple[Network, NDArray[np.int64] | None]:
         """Return this network for the scores of these nodes alone, and whose features it needs.
 
-        None means all nodes' features. The weights are shared.
+        Both are in ascending order; None means all nodes' features. The weights are shared.
         """
         return self, nodes
 

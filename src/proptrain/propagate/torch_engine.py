@@ -1,0 +1,56 @@
+"""The engine that has torch compute, for GPUs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from proptrain.data.graph import Graph
+from proptrain.propagate.engine import Engine, LocalEngine, check_signal
+from proptrain.propagate.normalisation import Normalisation, check_normalisation, normalise
+from proptrain.propagate.schemes import Scheme
+from proptrain.torch_sparse import torch_csr
+
+
+class TorchEngine:
+    """Propagates with torch's sparse product on a device; signals come from and go to NumPy."""
+
+    def __init__(
+        self, graph: Graph, normalisation: Normalisation = "symmetric", *, device: torch.device
+    ) -> None:
+        check_normalisation(normalisation)
+        self.n_nodes = graph.n_nodes
+        self.device = device
+        self._graph, self._normalisation = graph, normalisation
+
+    @cached_property
+    def _operator(self) -> torch.Tensor:
+        return torch_csr(normalise(self._graph, self._normalisation), self.device)
+
+    def propagate(
+        self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Return Ā signal, shape (n, c), in the signal's floating-point type."""
+        signal = check_signal(signal, self.n_nodes)
+        start = torch.tensor(signal, device=self.device)
+        operator = self._operator.to(start.dtype)
+        held = None if fixed is None else torch.tensor(np.asarray(fixed), device=self.device)
+        state = start.clone()
+        for neighbours in scheme.mixing:
+            state = neighbours * (operator @ state) + (1 - neighbours) * start
+            if held is not None:
+                state[held] = start[held]
+        return np.asarray(state.cpu().numpy())
+
+
+def engine_on(
+    device: torch.device | None, graph: Graph, normalisation: Normalisation = "symmetric"
+) -> Engine:
+    """Return the engine for a device, or for our kernels if it is None."""
+    if device is None:
+        return LocalEngine(graph, normalisation)
+    return TorchEngine(graph, normalisation, device=device)

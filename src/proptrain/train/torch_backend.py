@@ -1,0 +1,158 @@
+"""Training by torch's own operations, for GPUs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from proptrain.torch_sparse import csr_tensor
+from proptrain.train.predictor import Predictor
+
+
+class TorchBackend:
+    """Computes on a device that torch knows."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def network(self, n_features: int, n_classes: int, **settings: Any) -> Predictor:
+        """Return the two layers, with the initial weights that the kernels would have."""
+        return TorchPredictor(n_features, n_classes, **settings).to(self.device)
+
+    def features(self, features: NDArray[np.float32] | sp.csr_array) -> TorchFeatures:
+        """Return the features on the device."""
+        return TorchFeatures(features, self.device)
+
+    def probabilities(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return log f and f of the scores (n, C); gradients flow through log f alone."""
+        log_f = torch.log_softmax(scores, dim=1)
+        return log_f, log_f.detach().exp()
+
+    def optimiser(
+        self,
+        parameters: Iterable[torch.nn.Parameter],
+        learning_rate: float,
+        *,
+        decayed: torch.nn.Parameter,
+        weight_decay: float,
+    ) -> TorchAdam:
+        """Return Adam, which pulls one parameter towards zero as well."""
+        return TorchAdam(parameters, learning_rate, decayed, weight_decay)
+
+    def tensor(self, array: NDArray[Any]) -> torch.Tensor:
+        """Return a copy of the array on the device."""
+        return torch.tensor(array, device=self.device)
+
+
+class TorchPredictor(Predictor):
+    """The same two layers, by torch's operations."""
+
+    def __init__(self, *sizes: int, generator: torch.Generator, **settings: Any) -> None:
+        super().__init__(*sizes, generator=generator, **settings)
+        self._seed = generator.initial_seed()
+        self._coins: torch.Generator | None = None
+
+    def forward(self, features: TorchFeatures) -> torch.Tensor:  # type: ignore[override]
+        """Return the scores, shape (n, C)."""
+        dropping = self.training and self.dropout > 0
+        if dropping:
+            features = features.replaced(self._dropped(features.values))
+        hidden = features @ self.weight1  # (n, h)
+        hidden = torch.relu(hidden if self.bias1 is None else hidden + self.bias1)
+        scores = (self._dropped(hidden) if dropping else hidden) @ self.weight2
+        return scores if self.bias2 is None else scores + self.bias2
+
+    def _dropped(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Return the numbers with a share of them left out and the rest scaled up."""
+        if self._coins is None:  # a generator belongs to a device, and this one now has its own
+            self._coins = torch.Generator(numbers.device).manual_seed(self._seed)
+        draws = torch.rand(numbers.shape, generator=self._coins, device=numbers.device)
+        return numbers * (draws >= self.dropout) / (1 - self.dropout)
+
+
+class TorchFeatures:
+    """Features (n, f) on a device; sparse ones with their transpose, for the way back."""
+
+    def __init__(self, features: NDArray[np.float32] | sp.csr_array, device: torch.device) -> None:
+        self.shape: tuple[int, int] = features.shape
+        self.is_sparse = bool(sp.issparse(features))
+        if not self.is_sparse:
+            self.values = torch.tensor(np.asarray(features, dtype=np.float32), device=device)
+            return
+        matrix = sp.csr_array(features, dtype=np.float32)
+        places = sp.csr_array((np.arange(matrix.nnz), matrix.indices, matrix.indptr), self.shape)
+        back = sp.csr_array(places.T)
+
+        def on_device(array: NDArray[Any]) -> torch.Tensor:
+            return torch.tensor(array, device=device)
+
+        self.values = on_device(matrix.data)
+        self._there = (on_device(matrix.indptr), on_device(matrix.indices))
+        self._back = (on_device(back.indptr), on_device(back.indices))
+        self._moved = on_device(back.data)  # where each entry of the transpose was before
+
+    def replaced(self, values: torch.Tensor) -> TorchFeatures:
+        """Return features with these numbers in the same places."""
+        result = copy.copy(self)
+        result.values = values
+        return result
+
+    def __matmul__(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return features @ weight, shape (n, h)."""
+        if not self.is_sparse:
+            return self.values @ weight
+        product: torch.Tensor = _Product.apply(weight, self)  # type: ignore[no-untyped-call]
+        return product
+
+    def times(self, dense: torch.Tensor) -> torch.Tensor:
+        """Return the sparse features times a matrix."""
+        return csr_tensor(*self._there, self.values, self.shape) @ dense
+
+    def transposed_times(self, dense: torch.Tensor) -> torch.Tensor:
+        """Return the transpose of the sparse features times a matrix."""
+        values = self.values[self._moved]
+        return csr_tensor(*self._back, values, self.shape[::-1]) @ dense
+
+
+class _Product(torch.autograd.Function):
+    """features @ weight, with the gradient featuresᵀ @ gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: torch.Tensor, features: TorchFeatures) -> torch.Tensor:
+        ctx.features = features
+        return features.times(weight.detach())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return ctx.features.transposed_times(gradients[0]), None
+
+
+class TorchAdam:
+    """torch's Adam, with the pull towards zero."""
+
+    def __init__(
+        self,
+        parameters: Iterable[torch.nn.Parameter],
+        learning_rate: float,
+        decayed: torch.nn.Parameter,
+        weight_decay: float,
+    ) -> None:
+        self._adam = torch.optim.Adam(parameters, lr=learning_rate)
+        self._decayed, self._weight_decay = decayed, weight_decay
+
+    def penalty(self) -> float:
+        """Return the part of the loss that pulls towards zero."""
+        return self._weight_decay / 2 * float((self._decayed.detach() ** 2).sum())
+
+    def step(self) -> None:
+        """Make a step along the gradients, which are then forgotten."""
+        if self._decayed.grad is not None:
+            self._decayed.grad.add_(self._decayed.detach(), alpha=self._weight_decay)
+        self._adam.step()
+        self._adam.zero_grad()

@@ -1,0 +1,115 @@
+"""Training and spreading by torch, on the device every machine has; oracle: our kernels."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from proptrain import LabelPropagationClassifier, PTAClassifier
+from proptrain.data.catalog import load_dataset
+from proptrain.devices import torch_device
+from proptrain.errors import InvalidInputError
+from proptrain.train.loop import TrainSettings, train_predictor
+from proptrain.train.stopping import StoppingNodes
+from proptrain.train.torch_backend import TorchBackend
+
+CPU = torch.device("cpu")
+N, F, C = 60, 30, 4
+
+
+def problem(*, sparse):
+    random = np.random.default_rng(0)
+    features = sp.random_array((N, F), density=0.3, rng=random, format="csr", dtype=np.float32)
+    soft, stop_soft = random.random((2, N, C)).astype(np.float32)
+    soft[:5] = 0
+    stop = StoppingNodes(np.arange(9), random.integers(0, C, 9), stop_soft)
+    return features if sparse else features.toarray(), soft, stop
+
+
+def train(backend=None, *, sparse=True, seed=3, **settings):
+    return train_predictor(
+        *problem(sparse=sparse),
+        settings=TrainSettings(max_epochs=12, **settings),
+        seed=seed,
+        backend=backend,
+    )
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+def test_torch_trains_as_the_kernels_do(sparse, bias):
+    ours = train(sparse=sparse, bias=bias, learning_rate=0.01)
+    theirs = train(TorchBackend(CPU), sparse=sparse, bias=bias, learning_rate=0.01)
+    for curve in ("train_loss", "stop_loss", "train_accuracy", "stop_accuracy", "gamma"):
+        got, wanted = (np.array(getattr(one.history, curve)) for one in (theirs, ours))
+        np.testing.assert_allclose(got, wanted, rtol=1e-4)
+    assert theirs.weights.keys() == ours.weights.keys()
+    for name, weight in ours.weights.items():
+        assert theirs.weights[name].dtype == np.float32
+        np.testing.assert_allclose(theirs.weights[name], weight, atol=2e-3)
+
+
+def test_dropout_on_a_device_hangs_on_the_seed_alone():
+    torch.manual_seed(0)
+    first = train(TorchBackend(CPU), dropout=0.5)
+    torch.manual_seed(1)
+    again, other = (train(TorchBackend(CPU), dropout=0.5, seed=seed) for seed in (3, 4))
+    assert first.history == again.history
+    assert first.history != other.history
+    without = train(TorchBackend(CPU))
+    assert first.history.train_loss[0] != without.history.train_loss[0]
+
+
+def test_what_is_dropped_leaves_the_mean_as_it_is():
+    features, _, _ = problem(sparse=True)
+    backend = TorchBackend(CPU)
+    settings = {"n_hidden": 2000, "dropout": 0.5, "generator": torch.Generator().manual_seed(0)}
+    network, matrix = backend.network(F, C, **settings), backend.features(features)
+    with torch.no_grad():
+        seen = torch.stack([network.train()(matrix) for _ in range(300)])
+        # Rectified sums are no longer linear in what is dropped; their sizes stay.
+        told = network.eval()(matrix)
+    assert torch.corrcoef(torch.stack([seen.mean(dim=0).ravel(), told.ravel()]))[0, 1] > 0.97
+
+
+@pytest.mark.parametrize("make", [PTAClassifier, LabelPropagationClassifier])
+def test_a_classifier_fits_on_a_device_and_tells_the_same(make):
+    cora = load_dataset("cora")
+    labels = np.where(np.arange(cora.n_nodes) % 9 == 0, cora.labels, -1)
+    epochs = {"max_epochs": 30} if make is PTAClassifier else {}
+    told = []
+    for device in ("cpu", CPU):
+        clf = make(device=device, random_state=0, **epochs)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="No label reaches")
+            told.append(clf.fit(cora.features, labels, graph=cora.graph).transduction_)
+    assert (told[0] == told[1]).mean() > 0.97
+
+
+def test_a_model_fitted_on_a_device_can_be_kept(tmp_path):
+    edges, labels = [(0, 1), (2, 3), (3, 2)], ["left", None, "right", None]
+    clf = PTAClassifier(device=CPU, random_state=0, max_epochs=5).fit(
+        np.eye(4), labels, graph=edges
+    )
+    clf.save(tmp_path / "model")
+    again = PTAClassifier.load(tmp_path / "model")
+    assert again.device == "cpu"
+    np.testing.assert_array_equal(again.transduction_, clf.transduction_)
+
+
+def test_auto_is_a_gpu_if_torch_has_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert torch_device("auto") is None
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert torch_device("auto") == torch.device("cuda")
+    assert torch_device("cpu") is None
+
+
+@pytest.mark.parametrize("device", ["abacus", "cpu:x", 3.5, None, "cuda:99"])
+def test_a_device_that_is_not_there_is_told(device):
+    with pytest.raises(InvalidInputError, match="device must be 'auto', 'cpu' or what torch can"):
+        PTAClassifier(device=device).fit(np.eye(4), [0, 1, -1, -1], graph=[(0, 1)])
