@@ -444,3 +444,15 @@ def test_a_large_unweighted_graph_has_no_number_for_each_edge(kind):
             made.operator_in(np.dtype(np.float32)) != expected.operator_in(np.dtype(np.float32))
         ).nnz == 0
     assert LocalEngine(Graph(ring), kind)._plain is None  # a small one
+
+
+@engines
+@pytest.mark.parametrize("n_columns", [1, 70])
+def test_each_step_is_told_by_its_share_of_the_work(case, n_columns):
+    shares = []
+    edge = np.array([[0, 1], [1, 0]])
+    signal = np.ones((2, n_columns))
+    case.on(edge, "symmetric").propagate(signal, PPR(0.1, 5), on_step=shares.append)
+    assert len(shares) >= 5
+    assert min(shares) > 0
+    assert sum(shares) == pytest.approx(1)

@@ -15,15 +15,23 @@ from proptrain.bench import products, startup, steps, timing, training
 from proptrain.bench.case import Case, Wanted, Work
 from proptrain.bench.memory import Memory, memory_of_step
 from proptrain.bench.plots import growth_plot
-from proptrain.bench.products import BOUND, first_layer
+from proptrain.bench.products import BOUND, first_layer, runs_together
 from proptrain.bench.results import Measured, add_measured, measure, read_measured
-from proptrain.bench.steps import AS_GIVEN, RENUMBERED, growth, made_up_graph, propagation_step
+from proptrain.bench.steps import (
+    AS_GIVEN,
+    RENUMBERED,
+    growth,
+    label_propagation,
+    made_up_graph,
+    propagation_step,
+)
 from proptrain.bench.tables import tables_of, to_markdown
 from proptrain.bench.timing import Timed, time_in_turn
 from proptrain.cli.bench import SUITES, bench
 from proptrain.data.order import locality_order
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.propagate.engine import MANY_ENTRIES
+from proptrain.propagate.labels import one_hot
 
 
 class Clock:
@@ -272,6 +280,38 @@ def test_growth_is_measured_at_sizes_of_its_own():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell: see bench/memory.py")
+def test_ten_steps_tell_how_far_they_are():
+    (case,) = label_propagation(Wanted(n_entries=100_000))
+    told = []
+    measured = measure(case, case.prepare(), 2, told.append)
+    assert sum(told) == pytest.approx(2 * len(measured.times))
+    assert len(told) == 10 * 2 * len(measured.times)
+    assert measured.unit == "entries"
+
+
+def test_renumbered_nodes_keep_their_labels(monkeypatch):
+    seen = []
+
+    def spread(*problem, **_):
+        labels, known, n_classes, engine, scheme = problem
+        seen.append((engine.propagate(one_hot(labels, known, n_classes), scheme), labels))
+
+    monkeypatch.setattr(steps, "propagate_labels", spread)
+    (case,) = label_propagation(Wanted(n_entries=100_000))
+    measure(case, case.prepare(), 1)
+    (given, _), (moved, _) = seen
+    np.testing.assert_allclose(np.sort(given.sum(axis=1)), np.sort(moved.sum(axis=1)), atol=1e-5)
+    told = [(soft.argmax(axis=1) == labels).mean() for soft, labels in seen]
+    assert told[0] == pytest.approx(told[1], abs=0.01)
+    assert told[0] > 0.5
+
+
+def test_five_runs_at_once_are_five_runs():
+    (case,) = runs_together(Wanted())
+    one_by_one, together = (job() for job in case.prepare().jobs.values())
+    np.testing.assert_array_equal(np.hstack(one_by_one), together)
+
+
 def test_memory_is_that_of_the_step_alone():
     graph = made_up_graph(300_000)
     here = np.ones(40_000_000)  # 320 MB of ours are no part of it
@@ -392,7 +432,10 @@ def test_the_plot_is_drawn_when_growth_is_done(tmp_path, run):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["layer"], "must be one of first-layer, step, growth, epochs, start-up; got 'layer'"),
+        (
+            ["layer"],
+            "first-layer, together, step, ten-steps, growth, epochs, start-up; got 'layer'",
+        ),
         (["first-layer", "--dataset", "cara"], "Did you mean 'cora'?"),
         (["first-layer", "--out", "nowhere/times.jsonl"], "does not exist"),
         (["first-layer", "--out", "broken.jsonl"], "Line 1 of broken.jsonl"),

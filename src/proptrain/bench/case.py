@@ -31,6 +31,8 @@ class Work:
     reckoned: Mapping[str, str] = field(default_factory=dict)
     """Jobs that are told as if they had trained for as many epochs as another one did."""
     memory: Memory | None = None
+    tells: bool = False
+    """Whether jobs take a function that they tell what share of them has just been done."""
 
 
 @dataclass(frozen=True)

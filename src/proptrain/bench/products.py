@@ -22,6 +22,7 @@ from proptrain.kernels.threads import for_each, row_blocks
 
 N_HIDDEN = 64
 BOUND = "the bound: as many operations, a dense row at a time (BLAS)"
+ONE_BY_ONE = "proptrain, one run after another"
 _TITLE = "the first layer"
 _COPIED = 1 << 28
 
@@ -51,6 +52,24 @@ def _products(name: str, data_dir: Path | None, way: Literal["forward", "backwar
         "as many operations, a dense product (torch)": _dense_job(n_operations),
     }
     return Work(jobs, n_operations, "operations")
+
+
+def runs_together(wanted: Wanted) -> Iterator[Case]:
+    """Yield the first layers of five runs on the same features, each by itself and all as one."""
+    for name in wanted.found_datasets():
+        prepare = partial(_five_runs, name, wanted.data_dir)
+        yield Case("together", "the first layers of five runs", name, ONE_BY_ONE, prepare)
+
+
+def _five_runs(name: str, data_dir: Path | None) -> Work:
+    features = with_short_indices(sp.csr_array(load_once(name, data_dir).features))
+    weights = [drawn(features.shape[1], N_HIDDEN) for _ in range(5)]
+    stacked = np.hstack(weights)
+    jobs: dict[str, Job] = {
+        ONE_BY_ONE: lambda: [sparse_product(features, own) for own in weights],
+        "proptrain, all runs in one product": partial(sparse_product, features, stacked),
+    }
+    return Work(jobs, 5 * 2.0 * features.nnz * N_HIDDEN, "operations")
 
 
 def torch_csr(matrix: sp.csr_array) -> Any:

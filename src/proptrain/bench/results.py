@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,12 @@ class Measured:
 
 
 def measure(
-    case: Case, work: Work, n_rounds: int, on_done: Callable[[], None] = lambda: None
+    case: Case, work: Work, n_rounds: int, on_part: Callable[[float], None] = lambda _: None
 ) -> Measured:
-    """Time the jobs of a case that has been prepared."""
-    times = time_in_turn(work.jobs, n_rounds, warms_up=case.warms_up, on_done=on_done)
+    """Time the jobs of a case that has been prepared; ``on_part`` is told each part of a job."""
+    jobs = {name: partial(job, on_part) if work.tells else job for name, job in work.jobs.items()}
+    on_done = (lambda: None) if work.tells else (lambda: on_part(1))
+    times = time_in_turn(jobs, n_rounds, warms_up=case.warms_up, on_done=on_done)
     for name, other in work.reckoned.items():
         times[name] = times[name].for_epochs(times[other].n_epochs)
     return Measured(

@@ -18,8 +18,11 @@ from proptrain.data.graph import Graph
 from proptrain.data.indices import with_short_indices
 from proptrain.data.order import locality_order
 from proptrain.data.synthetic import power_law_graph
+from proptrain.kernels import OnStep
 from proptrain.propagate.engine import LocalEngine
+from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.normalisation import normalise
+from proptrain.propagate.schemes import PPR
 
 AS_GIVEN = "proptrain, graph as given"
 RENUMBERED = "proptrain, nodes renumbered"
@@ -42,6 +45,13 @@ def growth(wanted: Wanted) -> Iterator[Case]:
         yield _case("growth", "how a step grows with the graph", n_entries, _ours_alone)
 
 
+def label_propagation(wanted: Wanted) -> Iterator[Case]:
+    """Yield ten steps from the labels of some nodes, held fixed: step 1 of PTA, all of it."""
+    prepare = partial(_labels_at_scale, wanted.n_entries)
+    title, name = "ten steps of label propagation", f"{wanted.n_entries:,} entries"
+    yield Case("ten-steps", title, name, AS_GIVEN, prepare, n_rounds=1, warms_up=False)
+
+
 def sizes_up_to(n_entries: int) -> list[int]:
     """Return sizes from the smallest to this one, each about three times the one before.
 
@@ -56,10 +66,15 @@ def sizes_up_to(n_entries: int) -> list[int]:
 
 def made_up_graph(n_entries: int) -> Graph:
     """Return a graph with so many stored entries, hubs and communities as in real ones."""
+    graph, _ = made_up_classes(n_entries)
+    return graph
+
+
+def made_up_classes(n_entries: int) -> tuple[Graph, NDArray[np.int64]]:
+    """Return such a graph and the community of each node."""
     n_nodes = n_entries // ENTRIES_PER_NODE
     n_communities = max(2, min(N_COLUMNS, n_nodes // 400))  # a small graph has room for fewer
-    graph, _ = power_law_graph(n_nodes, n_entries // 2, n_communities)
-    return graph
+    return power_law_graph(n_nodes, n_entries // 2, n_communities)
 
 
 def _case(suite: str, title: str, n_entries: int, prepare: Callable[[int], Work]) -> Case:
@@ -95,6 +110,26 @@ def _library_jobs(graph: Graph, signal: NDArray[np.float32], which: str) -> dict
         f"SciPy, the product alone, {which}": partial(matmul, operator, signal),
         f"torch CSR, the product alone, {which}": partial(matmul, *theirs),
     }
+
+
+def _labels_at_scale(n_entries: int) -> Work:
+    graph, classes = made_up_classes(n_entries)
+    known = np.random.default_rng(0).choice(graph.n_nodes, graph.n_nodes // 12, replace=False)
+    order = locality_order(graph)
+    place = np.empty_like(order)
+    place[order] = np.arange(graph.n_nodes)
+
+    def spread(
+        graph: Graph, classes: NDArray[np.int64], known: NDArray[np.int64], on_step: OnStep
+    ) -> None:
+        engine = LocalEngine(graph)
+        propagate_labels(classes, known, N_COLUMNS, engine, PPR(0.1, 10), on_step=on_step)
+
+    jobs: dict[str, Job] = {
+        AS_GIVEN: partial(spread, graph, classes, known),
+        RENUMBERED: partial(spread, graph.renumbered(order), classes[order], place[known]),
+    }
+    return Work(jobs, 10 * graph.adjacency.nnz, "entries", tells=True)
 
 
 def _ours_alone(n_entries: int) -> Work:

@@ -9,7 +9,7 @@ from statistics import median, quantiles
 
 import numpy as np
 
-Job = Callable[[], object]
+Job = Callable[..., object]
 
 
 @dataclass(frozen=True)

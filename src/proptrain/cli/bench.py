@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 SUITES = {
     "first-layer": "proptrain.bench.products:first_layer",
+    "together": "proptrain.bench.products:runs_together",
     "step": "proptrain.bench.steps:propagation_step",
+    "ten-steps": "proptrain.bench.steps:label_propagation",
     "growth": "proptrain.bench.steps:growth",
     "epochs": "proptrain.bench.training:epochs",
     "start-up": "proptrain.bench.startup:start_up",

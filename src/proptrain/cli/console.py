@@ -71,8 +71,11 @@ def in_percent(estimate: Estimate, digits: int) -> str:
 
 
 @contextmanager
-def progress(description: str, total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """Show a progress bar on standard error; yields a function to call after each step."""
+def progress(description: str, total: int, *, quiet: bool) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on standard error; yields a function to call after each step.
+
+    It may be given the share of a step that was done.
+    """
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -86,7 +89,7 @@ def progress(description: str, total: int, *, quiet: bool) -> Iterator[Callable[
     )
     with bar:
         task = bar.add_task(description, total=total)
-        yield lambda: bar.advance(task)
+        yield lambda share=1.0: bar.advance(task, share)
 
 
 @contextmanager

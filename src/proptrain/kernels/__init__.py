@@ -16,6 +16,7 @@ from proptrain.kernels.products import (
     transposed_sparse_product,
 )
 from proptrain.kernels.propagation import (
+    OnStep,
     PlainOperator,
     propagate_plain,
     propagate_signal,
@@ -23,6 +24,7 @@ from proptrain.kernels.propagation import (
 )
 
 __all__ = [
+    "OnStep",
     "PlainOperator",
     "active_gradients",
     "active_product",

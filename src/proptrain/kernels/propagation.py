@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,16 +26,21 @@ from proptrain.kernels.columns import (
 from proptrain.kernels.products import check_fit
 from proptrain.kernels.threads import for_each, row_blocks
 
+OnStep: TypeAlias = Callable[[float], None]
+"""Is told the share of a propagation that has just been done, for a progress bar."""
+
 
 def propagate_signal(
     operator: sp.csr_array,
     signal: NDArray[Any],
     mixing: tuple[float, ...],
     fixed: NDArray[Any] | None = None,
+    on_step: OnStep | None = None,
 ) -> NDArray[Any]:
     """Return H after all steps H <- c_k operator H + (1 - c_k) signal, started at the signal.
 
-    Rows in ``fixed`` are put back to the signal's after every step.
+    Rows in ``fixed`` are put back to the signal's after every step. ``on_step`` is told the share
+    of the work that each step was.
     """
     if not mixing:
         return signal.copy()
@@ -49,6 +54,7 @@ def propagate_signal(
             if fixed is not None:
                 following[fixed] = start[fixed]
             state = following
+            _tell(on_step, part, signal, mixing)
         return without_padding(state, part)
 
     return _in_parts(propagate, signal)
@@ -116,6 +122,7 @@ def propagate_plain(
     signal: NDArray[Any],
     mixing: tuple[float, ...],
     fixed: NDArray[Any] | None = None,
+    on_step: OnStep | None = None,
 ) -> NDArray[Any]:
     """Return what `propagate_signal` does, for an operator without stored numbers.
 
@@ -142,6 +149,7 @@ def propagate_plain(
             if fixed is not None:
                 spare[fixed, :n_columns] = start[fixed] * beyond[fixed][:, None]
             scaled, spare = spare, scaled
+            _tell(on_step, part, signal, mixing)
         return scaled
 
     return _in_parts(propagate, signal)
@@ -167,6 +175,13 @@ def _mix_plain(
         plain(*parts, *shares, rows.start, following[rows])
 
     for_each(row_blocks(operator.indptr, scaled.shape[1]), mix_rows)
+
+
+def _tell(
+    on_step: OnStep | None, part: NDArray[Any], signal: NDArray[Any], mixing: tuple[float, ...]
+) -> None:
+    if on_step is not None:
+        on_step(part.shape[1] / signal.shape[1] / len(mixing))
 
 
 def _in_parts(do: Callable[..., NDArray[Any]], *signals: NDArray[Any]) -> NDArray[Any]:

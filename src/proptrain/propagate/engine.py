@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from proptrain.data.graph import Graph
 from proptrain.data.indices import with_short_indices
 from proptrain.errors import InvalidInputError
-from proptrain.kernels import propagate_plain, propagate_signal
+from proptrain.kernels import OnStep, propagate_plain, propagate_signal
 from proptrain.propagate.normalisation import (
     Normalisation,
     check_normalisation,
@@ -30,11 +30,17 @@ class Engine(Protocol):
     """Carries out propagation; where it keeps its state is its own affair."""
 
     def propagate(
-        self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None
+        self,
+        signal: NDArray[Any],
+        scheme: Scheme,
+        *,
+        fixed: NDArray[Any] | None = None,
+        on_step: OnStep | None = None,
     ) -> NDArray[Any]:
         """Return Ā signal, shape (n, c), in the signal's floating-point type.
 
         Rows in ``fixed`` (indices or a mask) are put back to the signal's after every step.
+        ``on_step`` is told the share of the work that has just been done; they sum to 1.
         """
         ...
 
@@ -60,14 +66,19 @@ class LocalEngine:
         self._plain = plain_operator(graph, normalisation) if _suits_plain(graph) else None
 
     def propagate(
-        self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None
+        self,
+        signal: NDArray[Any],
+        scheme: Scheme,
+        *,
+        fixed: NDArray[Any] | None = None,
+        on_step: OnStep | None = None,
     ) -> NDArray[Any]:
         """Return Ā signal, shape (n, c), in the signal's floating-point type."""
         signal = check_signal(signal, self.n_nodes)
         if self._plain is not None:
-            return propagate_plain(self._plain, signal, scheme.mixing, fixed)
+            return propagate_plain(self._plain, signal, scheme.mixing, fixed, on_step)
         operator = self.operator_in(signal.dtype)
-        return propagate_signal(operator, signal, scheme.mixing, fixed)
+        return propagate_signal(operator, signal, scheme.mixing, fixed, on_step)
 
     @cached_property
     def transposed(self) -> LocalEngine:

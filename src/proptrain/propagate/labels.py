@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.errors import LabelError
+from proptrain.kernels import OnStep
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.schemes import PPR, Scheme
 
@@ -42,6 +43,7 @@ def propagate_labels(
     scheme: Scheme,
     *,
     clamp: bool = True,
+    on_step: OnStep | None = None,
 ) -> NDArray[np.float32]:
     """Return the soft labels Ȳ = Ā Y (n, C) of all nodes (section 2.4, appendix D).
 
@@ -50,9 +52,8 @@ def propagate_labels(
     is the mass that reached the node, and the loss of step 2 wants it that way.
     """
     known = np.asarray(known)
-    return engine.propagate(
-        one_hot(labels, known, n_classes), scheme, fixed=known if clamp else None
-    )
+    start, fixed = one_hot(labels, known, n_classes), known if clamp else None
+    return engine.propagate(start, scheme, fixed=fixed, on_step=on_step)
 
 
 def equal_labels(

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
+from proptrain.kernels import OnStep
 from proptrain.propagate.engine import Engine, LocalEngine, check_signal
 from proptrain.propagate.normalisation import Normalisation, check_normalisation, normalise
 from proptrain.propagate.schemes import Scheme
@@ -32,7 +33,12 @@ class TorchEngine:
         return torch_csr(normalise(self._graph, self._normalisation), self.device)
 
     def propagate(
-        self, signal: NDArray[Any], scheme: Scheme, *, fixed: NDArray[Any] | None = None
+        self,
+        signal: NDArray[Any],
+        scheme: Scheme,
+        *,
+        fixed: NDArray[Any] | None = None,
+        on_step: OnStep | None = None,
     ) -> NDArray[Any]:
         """Return Ā signal, shape (n, c), in the signal's floating-point type."""
         signal = check_signal(signal, self.n_nodes)
@@ -44,6 +50,8 @@ class TorchEngine:
             state = neighbours * (operator @ state) + (1 - neighbours) * start
             if held is not None:
                 state[held] = start[held]
+            if on_step is not None:
+                on_step(1 / len(scheme.mixing))
         return np.asarray(state.cpu().numpy())
 
 
