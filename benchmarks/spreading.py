@@ -76,8 +76,8 @@ def _spread_over_neighbours(name: str, data_dir: Path | None) -> Work:
     dataset, split = problem_of(name, data_dir)
     labels = np.full(dataset.n_nodes, -1)
     labels[split.train] = dataset.labels[split.train]
-    ours = LabelPropagationClassifier(n_neighbors=N_NEIGHBOURS, random_state=0)
-    theirs = LabelSpreading(kernel="knn", n_neighbors=N_NEIGHBOURS, max_iter=30, n_jobs=-1)
+    ours = LabelPropagationClassifier(n_neighbors=N_NEIGHBOURS, device="cpu", random_state=0)
+    theirs = LabelSpreading(kernel="knn", n_neighbors=N_NEIGHBOURS, max_iter=N_STEPS, n_jobs=-1)
     sparse = sp.csr_matrix(dataset.features)
     jobs: dict[str, Job] = {
         "proptrain": partial(ours.fit, dataset.features, labels),

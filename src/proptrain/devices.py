@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
 
 from proptrain.errors import InvalidInputError
+from proptrain.torch_sparse import csr_tensor
 
 
 def torch_device(device: Any) -> torch.device | None:
@@ -20,17 +22,45 @@ def torch_device(device: Any) -> torch.device | None:
     >>> torch_device(torch.device("cpu"))
     device(type='cpu')
     """
-    if device == "auto":
-        return torch.device("cuda") if torch.cuda.is_available() else None
     if isinstance(device, str) and device == "cpu":
         return None
+    if isinstance(device, str) and device == "auto":
+        return _gpu_that_works()
     try:
         wanted = torch.device(device)
-        torch.empty(1, device=wanted)
-    except (RuntimeError, TypeError, AssertionError, ValueError) as error:
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        _try(wanted)
+    except _FAILURES as error:
         raise InvalidInputError(
             "device must be 'auto', 'cpu' or what torch can compute on here, such as 'cuda'; got "
-            f"{device!r}, of which torch says: {first_line}"
+            f"{device!r}, of which torch says: {_first_line(error)}"
         ) from error
     return wanted
+
+
+def _gpu_that_works() -> torch.device | None:
+    if not torch.cuda.is_available():
+        return None
+    try:
+        _try(torch.device("cuda"))
+    except _FAILURES as error:  # full, taken by another process, a driver that does not fit
+        warnings.warn(
+            f"There is a GPU, but torch cannot compute on it: {_first_line(error)} Using the CPU.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return None
+    return torch.device("cuda")
+
+
+_FAILURES = (RuntimeError, TypeError, AssertionError, ValueError, NotImplementedError)
+
+
+def _try(device: torch.device) -> None:
+    """Do there what will be done there: some devices have no sparse products, some no float64."""
+    one = torch.ones((1, 1), dtype=torch.float64, device=device)
+    starts, columns = (torch.tensor(part, device=device) for part in ([0, 1], [0]))
+    float((csr_tensor(starts, columns, one[0], (1, 1)) @ one).item())
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

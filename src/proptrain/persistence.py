@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 import proptrain
@@ -245,7 +246,7 @@ def _parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
         elif name == "weighting" and not isinstance(value, str):
             written[name] = repr(value)  # prediction has no use for it; only refitting would
         elif name == "device":
-            written[name] = str(value)
+            written[name] = value if isinstance(value, str) else str(torch.device(value))
         elif name == "random_state" and not isinstance(value, int | np.integer | None):
             written[name] = None
         else:

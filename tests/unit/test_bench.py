@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -21,9 +22,9 @@ from proptrain.bench.steps import (
     AS_GIVEN,
     RENUMBERED,
     growth,
-    label_propagation,
     made_up_graph,
-    propagation_step,
+    step_beside_libraries,
+    ten_steps,
 )
 from proptrain.bench.tables import tables_of, to_markdown
 from proptrain.bench.timing import Timed, time_in_turn
@@ -157,6 +158,22 @@ def test_what_is_written_is_read_again(tmp_path):
     assert read_measured(path) == whole
 
 
+@pytest.mark.parametrize("content", [b'{"other": 1}', b"no line end", b"a,b\n1,2\n"])
+def test_a_file_of_others_is_not_emptied(tmp_path, content):
+    path = tmp_path / "theirs.json"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError):
+        read_measured(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableFileError, match="must be an ordinary file"):
+        read_measured(tmp_path / "pipe")
+
+
 def test_a_file_of_something_else_is_told(tmp_path):
     path = tmp_path / "times.jsonl"
     with pytest.raises(UnreadableFileError, match="Cannot read"):
@@ -197,7 +214,10 @@ def test_the_plot_shows_every_size_and_both_lines_of_each_panel():
 def test_everyone_is_held_to_someone_who_takes_part(monkeypatch):
     monkeypatch.setattr(training, "N_EPOCHS", 1)
     wanted = Wanted(n_entries=100_000)
-    suites = (first_layer, propagation_step, growth, training.epochs, startup.start_up)
+    suites = (
+        *(first_layer, runs_together, step_beside_libraries, ten_steps, growth),
+        *(training.epochs, startup.start_up),
+    )
     for case in (case for suite in suites for case in suite(wanted)):
         assert case.baseline in case.prepare().jobs
 
@@ -212,9 +232,10 @@ def test_products_that_are_compared_are_equal(way):
         np.testing.assert_allclose(np.asarray(work.jobs[name]()), ours, rtol=1e-4, atol=1e-4)
 
 
-def test_the_bound_does_as_much_in_whatever_blocks(monkeypatch):
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_the_bound_does_as_much_in_however_many_threads(monkeypatch, n_threads):
     done = []
-    monkeypatch.setattr(products, "row_blocks", lambda starts, _: [slice(0, 2), slice(2, None)])
+    monkeypatch.setattr(products, "count_threads", lambda: n_threads)
     job = products._bound_job(2 * 64 * 2048 * 5)
     monkeypatch.setattr(products.np, "matmul", lambda left, right: done.append((left, right)))
     job()
@@ -235,7 +256,7 @@ def test_copies_are_copies(monkeypatch):
 
 
 def test_steps_that_are_compared_are_equal():
-    (case,) = propagation_step(Wanted(n_entries=100_000))
+    (case,) = step_beside_libraries(Wanted(n_entries=100_000))
     work = case.prepare()
     told = {name: np.asarray(job()) for name, job in work.jobs.items()}
     assert len(told) == 6
@@ -279,9 +300,8 @@ def test_growth_is_measured_at_sizes_of_its_own():
     np.testing.assert_array_equal(prepared, signal_alone)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell: see bench/memory.py")
 def test_ten_steps_tell_how_far_they_are():
-    (case,) = label_propagation(Wanted(n_entries=100_000))
+    (case,) = ten_steps(Wanted(n_entries=100_000))
     told = []
     measured = measure(case, case.prepare(), 2, told.append)
     assert sum(told) == pytest.approx(2 * len(measured.times))
@@ -297,7 +317,7 @@ def test_renumbered_nodes_keep_their_labels(monkeypatch):
         seen.append((engine.propagate(one_hot(labels, known, n_classes), scheme), labels))
 
     monkeypatch.setattr(steps, "propagate_labels", spread)
-    (case,) = label_propagation(Wanted(n_entries=100_000))
+    (case,) = ten_steps(Wanted(n_entries=100_000))
     measure(case, case.prepare(), 1)
     (given, _), (moved, _) = seen
     np.testing.assert_allclose(np.sort(given.sum(axis=1)), np.sort(moved.sum(axis=1)), atol=1e-5)
@@ -312,6 +332,7 @@ def test_five_runs_at_once_are_five_runs():
     np.testing.assert_array_equal(np.hstack(one_by_one), together)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell: see bench/memory.py")
 def test_memory_is_that_of_the_step_alone():
     graph = made_up_graph(300_000)
     here = np.ones(40_000_000)  # 320 MB of ours are no part of it

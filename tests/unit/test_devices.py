@@ -9,11 +9,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from proptrain import LabelPropagationClassifier, PTAClassifier
+from proptrain import LabelPropagationClassifier, PTAClassifier, devices
 from proptrain.data.catalog import load_dataset
 from proptrain.devices import torch_device
 from proptrain.errors import InvalidInputError
+from proptrain.propagate.torch_engine import TorchEngine
 from proptrain.train.loop import TrainSettings, train_predictor
+from proptrain.train.predictor import Predictor
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.torch_backend import TorchBackend
 
@@ -65,19 +67,22 @@ def test_dropout_on_a_device_hangs_on_the_seed_alone():
 
 
 def test_what_is_dropped_leaves_the_mean_as_it_is():
-    features, _, _ = problem(sparse=True)
-    backend = TorchBackend(CPU)
-    settings = {"n_hidden": 2000, "dropout": 0.5, "generator": torch.Generator().manual_seed(0)}
-    network, matrix = backend.network(F, C, **settings), backend.features(features)
-    with torch.no_grad():
-        seen = torch.stack([network.train()(matrix) for _ in range(300)])
-        # Rectified sums are no longer linear in what is dropped; their sizes stay.
-        told = network.eval()(matrix)
-    assert torch.corrcoef(torch.stack([seen.mean(dim=0).ravel(), told.ravel()]))[0, 1] > 0.97
+    settings = {"dropout": 0.2, "generator": torch.Generator().manual_seed(0)}
+    dropped = TorchBackend(CPU).network(F, C, **settings)._dropped(torch.ones(100, 1000))
+    assert set(dropped.unique().tolist()) == {0.0, 1.25}
+    assert float(dropped.mean()) == pytest.approx(1, abs=0.01)
+
+
+def test_other_networks_are_not_for_devices():
+    with pytest.raises(InvalidInputError, match="train with the kernels alone"):
+        train_predictor(*problem(sparse=True), network=Predictor, backend=TorchBackend(CPU))
 
 
 @pytest.mark.parametrize("make", [PTAClassifier, LabelPropagationClassifier])
-def test_a_classifier_fits_on_a_device_and_tells_the_same(make):
+def test_a_classifier_fits_on_a_device_and_tells_the_same(make, monkeypatch):
+    used = []
+    for kind in (TorchEngine, TorchBackend):
+        monkeypatch.setattr(kind, "__init__", noting(used, kind))
     cora = load_dataset("cora")
     labels = np.where(np.arange(cora.n_nodes) % 9 == 0, cora.labels, -1)
     epochs = {"max_epochs": 30} if make is PTAClassifier else {}
@@ -88,6 +93,17 @@ def test_a_classifier_fits_on_a_device_and_tells_the_same(make):
             warnings.filterwarnings("ignore", message="No label reaches")
             told.append(clf.fit(cora.features, labels, graph=cora.graph).transduction_)
     assert (told[0] == told[1]).mean() > 0.97
+    assert set(used) == ({TorchEngine, TorchBackend} if make is PTAClassifier else {TorchEngine})
+
+
+def noting(used, kind):
+    init = kind.__init__
+
+    def note(self, *arguments, **settings):
+        used.append(kind)
+        init(self, *arguments, **settings)
+
+    return note
 
 
 def test_a_model_fitted_on_a_device_can_be_kept(tmp_path):
@@ -105,11 +121,22 @@ def test_auto_is_a_gpu_if_torch_has_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert torch_device("auto") is None
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(devices, "_try", lambda _: None)
     assert torch_device("auto") == torch.device("cuda")
     assert torch_device("cpu") is None
 
 
-@pytest.mark.parametrize("device", ["abacus", "cpu:x", 3.5, None, "cuda:99"])
+def test_auto_does_without_a_gpu_that_does_not_work(monkeypatch):
+    def fail(_):
+        raise RuntimeError("CUDA error: out of memory\nmore of it")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(devices, "_try", fail)
+    with pytest.warns(UserWarning, match="error: out of memory Using the CPU"):
+        assert torch_device("auto") is None
+
+
+@pytest.mark.parametrize("device", ["abacus", "cpu:x", 3.5, None, "cuda:99", "meta"])
 def test_a_device_that_is_not_there_is_told(device):
     with pytest.raises(InvalidInputError, match="device must be 'auto', 'cpu' or what torch can"):
         PTAClassifier(device=device).fit(np.eye(4), [0, 1, -1, -1], graph=[(0, 1)])

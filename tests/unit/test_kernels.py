@@ -38,6 +38,7 @@ from proptrain.kernels import (
     pass_active,
     propagate_plain,
     propagate_signal,
+    propagation_step,
     rectify,
     sparse_product,
     threads,
@@ -296,35 +297,6 @@ def test_a_transposed_product_is_the_product_with_the_transpose_bit_by_bit(dtype
     np.testing.assert_array_equal(transposed_product(matrix.toarray(), right), wanted)
 
 
-PROGRAM = """
-import hashlib, numba, numpy as np, scipy.sparse as sp
-from proptrain.kernels import sparse_product, transposed_product
-random = np.random.default_rng(0)
-matrix = sp.random_array((997, 300), density=0.05, rng=random, format="csr", dtype=np.float32)
-right = random.standard_normal((300, 64)).astype(np.float32)
-left = random.standard_normal((997, 64)).astype(np.float32)
-for threads in {threads}:
-    numba.set_num_threads(threads)
-    product = sparse_product(matrix, right)
-    bits = product.tobytes() + transposed_product(left, product).tobytes()
-    print(hashlib.sha256(bits).hexdigest())
-"""
-
-
-def test_bits_do_not_depend_on_the_number_of_threads():
-    program = PROGRAM.format(threads=(1, 2))
-    if numba.config.NUMBA_NUM_THREADS < 2:  # this process may only have been given one
-        environment = {**os.environ, "NUMBA_NUM_THREADS": "2"}
-        environment.pop("OMP_NUM_THREADS", None)
-    else:
-        environment = dict(os.environ)
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    one, two = done.stdout.split()
-    assert one == two
-
-
 # --- where compiled code is kept --------------------------------------------------------------
 
 
@@ -424,6 +396,20 @@ def test_spreading_without_stored_numbers_needs_little_memory():
             assert peak - before < 2.2 * signal.nbytes  # and the signal itself: three in all
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda eye: propagation_step(eye, np.ones((3, 2)), np.ones((2, 2)), 0.5),
+        lambda eye: propagation_step(eye, np.ones((3, 2)), np.ones((3, 3)), 0.5),
+        lambda eye: active_product(eye, np.ones((3, 2)), np.ones(3)),
+        lambda eye: active_gradients(eye, np.ones((3, 2)), np.ones((3, 1))),
+    ],
+)
+def test_shapes_are_looked_at_before_memory_is_written(call):
+    with pytest.raises(InvalidInputError, match="must have the shape"):
+        call(sp.csr_array(np.eye(3)))
 
 
 # --- the first layer, rectified, in one pass --------------------------------------------------

@@ -17,6 +17,7 @@ import proptrain
 import reference
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.kernels import dropout_scale, rectify
+from proptrain.kernels.adam import adam_step
 from proptrain.models.networks import Chosen
 from proptrain.train.adam import Adam
 from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
@@ -793,3 +794,10 @@ def test_adam_is_torchs_bit_by_bit(shape):
         assert ours.grad is None
         assert torch.equal(ours, theirs)
     assert torch.equal(free, start)  # what has no gradient stays
+
+
+def test_adam_refuses_a_weight_that_it_could_not_move():
+    weight = np.ones((4, 3), np.float32).T
+    zeros = np.zeros((3, 4), np.float32)
+    with pytest.raises(InvalidInputError, match="must lie in memory in a row"):
+        adam_step(weight, zeros, zeros.copy(), zeros.copy(), step=1, learning_rate=0.1)

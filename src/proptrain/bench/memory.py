@@ -48,7 +48,7 @@ def memory_of_step(graph: Graph, n_columns: int) -> Memory | None:
 
     The graph comes by a file, as it is: making or checking it takes more memory than any step.
     """
-    _get_ready(n_columns)  # here too, so that it is compiled by then: compiling has a peak as well
+    get_ready(n_columns)  # here too, so that it is compiled by then: compiling has a peak as well
     with TemporaryDirectory() as folder:
         path = Path(folder) / "graph.pickle"
         with path.open("wb") as file:
@@ -66,7 +66,7 @@ def memory_of_step(graph: Graph, n_columns: int) -> Memory | None:
 def _step_alone(path: Path, n_columns: int) -> tuple[int, int] | None:
     """Return the memory before there is a graph, and the peak of a step over it."""
     random = np.random.default_rng(0)
-    _get_ready(n_columns)
+    get_ready(n_columns)
     idle = _memory("VmRSS")
     with path.open("rb") as file:
         graph = pickle.load(file)  # our own, written a moment ago
@@ -76,7 +76,7 @@ def _step_alone(path: Path, n_columns: int) -> tuple[int, int] | None:
     return None if idle is None or peak is None else (idle, peak)
 
 
-def _get_ready(n_columns: int) -> None:
+def get_ready(n_columns: int) -> None:
     """Take a step over one edge both ways, so that the code for either is compiled and loaded."""
     edge, signal = Graph(sp.csr_array([[0, 1], [1, 0]])), np.ones((2, n_columns), dtype=np.float32)
     LocalEngine(edge).propagate(signal, ONE_STEP)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from operator import matmul
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +17,8 @@ from proptrain.bench.case import Case, Wanted, Work, drawn, load_once
 from proptrain.bench.timing import Job
 from proptrain.data.indices import with_short_indices
 from proptrain.kernels import sparse_product, transposed_sparse_product
-from proptrain.kernels.threads import for_each, row_blocks
+from proptrain.kernels.threads import count_threads, for_each
+from proptrain.torch_sparse import torch_csr
 
 N_HIDDEN = 64
 BOUND = "the bound: as many operations, a dense row at a time (BLAS)"
@@ -47,7 +47,7 @@ def _products(name: str, data_dir: Path | None, way: Literal["forward", "backwar
     jobs: dict[str, Job] = {
         "proptrain": partial(product, features, right),
         "SciPy": partial(matmul, matrix, right),
-        "torch CSR": partial(matmul, torch_csr(matrix), torch.from_numpy(right)),
+        "torch CSR": partial(matmul, torch_csr(matrix, shares=True), torch.from_numpy(right)),
         BOUND: _bound_job(n_operations),
         "as many operations, a dense product (torch)": _dense_job(n_operations),
     }
@@ -63,8 +63,8 @@ def runs_together(wanted: Wanted) -> Iterator[Case]:
 
 def _five_runs(name: str, data_dir: Path | None) -> Work:
     features = with_short_indices(sp.csr_array(load_once(name, data_dir).features))
-    weights = [drawn(features.shape[1], N_HIDDEN) for _ in range(5)]
-    stacked = np.hstack(weights)
+    stacked = drawn(features.shape[1], 5 * N_HIDDEN)
+    weights = [np.ascontiguousarray(own) for own in np.split(stacked, 5, axis=1)]
     jobs: dict[str, Job] = {
         ONE_BY_ONE: lambda: [sparse_product(features, own) for own in weights],
         "proptrain, all runs in one product": partial(sparse_product, features, stacked),
@@ -72,21 +72,8 @@ def _five_runs(name: str, data_dir: Path | None) -> Work:
     return Work(jobs, 5 * 2.0 * features.nnz * N_HIDDEN, "operations")
 
 
-def torch_csr(matrix: sp.csr_array) -> Any:
-    """Return the matrix as torch has it, in the same memory where torch may write to it."""
-    parts = (matrix.indptr, matrix.indices, matrix.data)
-    starts, columns, values = (
-        torch.from_numpy(part if part.flags.writeable else part.copy()) for part in parts
-    )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            starts, columns, values, matrix.shape, check_invariants=False
-        )
-
-
 def _bound_job(n_operations: float) -> Job:
-    """Return products of dense rows with weights in the second cache, in as many threads as ours.
+    """Return products of dense rows with weights in the second cache, in all threads.
 
     A sparse row uses each weight that it reads for one multiplication. So does a matrix times a
     vector, which BLAS has in hand-written assembly; but it reads the weights one after the other,
@@ -96,13 +83,13 @@ def _bound_job(n_operations: float) -> Job:
     n_inner = 2048  # 512 KiB of weights: too large for the first cache, small enough for the second
     weights = drawn(N_HIDDEN, n_inner)
     rows = drawn(max(1, round(n_operations / (2 * n_inner * N_HIDDEN))), n_inner, 1)
-    blocks = row_blocks(np.arange(0, rows.size + 1, n_inner), N_HIDDEN)
+    blocks = np.array_split(rows, count_threads())
     blas = ThreadpoolController().select(user_api="blas")
 
     def multiply() -> None:
         # Threads of BLAS's own would wait for each other after every row.
         with blas.limit(limits=1):
-            for_each(blocks, lambda block: np.matmul(weights, rows[block]))  # row after row
+            for_each(blocks, lambda block: np.matmul(weights, block))  # row after row
 
     return multiply
 

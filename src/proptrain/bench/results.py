@@ -16,10 +16,12 @@ from proptrain.bench.case import Case, Unit, Work
 from proptrain.bench.memory import Memory
 from proptrain.bench.timing import Timed, time_in_turn
 from proptrain.errors import FileFormatError, UnreadableFileError
-from proptrain.experiments.versions import versions
+from proptrain.experiments.versions import code_digest, versions
 from proptrain.files import unwritable_is_ours
 from proptrain.kernels.threads import count_threads
 
+_BEGINNING = b'{"suite": '
+"""Of each line."""
 _PEERS = ("torch-geometric", "scikit-network")
 
 
@@ -49,6 +51,8 @@ class Measured:
             name: Timed(tuple(timed["seconds"]), timed["n_epochs"])
             for name, timed in line["times"].items()
         }
+        if line["baseline"] not in times:
+            raise ValueError("the baseline has no time")
         memory = None if line["memory"] is None else Memory(**line["memory"])
         return cls(**{**line, "times": times, "memory": memory})
 
@@ -77,15 +81,22 @@ def measure(
 
 def read_measured(path: Path) -> list[Measured]:
     """Read a file of measured cases; a last line that was cut off is left out."""
+    if path.exists() and not path.is_file():
+        raise UnreadableFileError(f"{path} must be an ordinary file. Name another.")
     try:
-        lines = _whole_lines(path.read_bytes()).splitlines()
+        content = path.read_bytes()
     except OSError as error:
         raise UnreadableFileError(
             f"Cannot read {path}: {error.strerror or error}. It must be a file that "
             "`proptrain bench --out` has written."
         ) from error
+    whole = _whole_lines(content)
+    if not content[len(whole) :].startswith(_BEGINNING[: len(content) - len(whole)]):
+        raise FileFormatError(  # what is cut off is dropped when a line is added: only if ours
+            f"{path} does not end as `proptrain bench` would have ended it. Name another file."
+        )
     measured = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(whole.splitlines(), start=1):
         try:
             measured.append(Measured.from_json(json.loads(line)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -119,4 +130,11 @@ def _made_with() -> dict[str, str]:
         except PackageNotFoundError:  # only benchmarks/ needs them
             continue
     day = datetime.now(UTC).date().isoformat()
-    return {**versions(), **peers, "threads": str(count_threads()), "day": day}
+    own = {"code": code_digest(), "threads": str(count_threads()), "day": day}
+    return {**versions(), **peers, **own}
+
+
+def is_alike(measured: Measured) -> bool:
+    """Tell whether a case was measured with this state of the code, on this kind of machine."""
+    now = {name: value for name, value in _made_with().items() if name != "day"}
+    return all(measured.made_with.get(name) == value for name, value in now.items())

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.bench.case import Case, Wanted, Work, drawn
-from proptrain.bench.memory import ONE_STEP, memory_of_step
-from proptrain.bench.products import torch_csr
+from proptrain.bench.memory import ONE_STEP, get_ready, memory_of_step
 from proptrain.bench.timing import Job
 from proptrain.data.graph import Graph
 from proptrain.data.indices import with_short_indices
@@ -23,6 +22,7 @@ from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.normalisation import normalise
 from proptrain.propagate.schemes import PPR
+from proptrain.torch_sparse import torch_csr
 
 AS_GIVEN = "proptrain, graph as given"
 RENUMBERED = "proptrain, nodes renumbered"
@@ -34,7 +34,7 @@ LARGE = 10_000_000
 """From so many entries on a few rounds take long enough, and tell enough."""
 
 
-def propagation_step(wanted: Wanted) -> Iterator[Case]:
+def step_beside_libraries(wanted: Wanted) -> Iterator[Case]:
     """Yield one step over a graph with so many stored entries, beside the libraries' products."""
     yield _case("step", "one step of propagation", wanted.n_entries, _beside_libraries)
 
@@ -45,7 +45,7 @@ def growth(wanted: Wanted) -> Iterator[Case]:
         yield _case("growth", "how a step grows with the graph", n_entries, _ours_alone)
 
 
-def label_propagation(wanted: Wanted) -> Iterator[Case]:
+def ten_steps(wanted: Wanted) -> Iterator[Case]:
     """Yield ten steps from the labels of some nodes, held fixed: step 1 of PTA, all of it."""
     prepare = partial(_labels_at_scale, wanted.n_entries)
     title, name = "ten steps of label propagation", f"{wanted.n_entries:,} entries"
@@ -105,7 +105,7 @@ def _beside_libraries(n_entries: int) -> Work:
 def _library_jobs(graph: Graph, signal: NDArray[np.float32], which: str) -> dict[str, Job]:
     """Return the product Â H alone: a library has no word for the rest of the step."""
     operator = with_short_indices(normalise(graph).astype(np.float32))
-    theirs = (torch_csr(operator), torch.from_numpy(signal))  # the same arrays, no second copy
+    theirs = (torch_csr(operator, shares=True), torch.from_numpy(signal))  # no second copy
     return {
         f"SciPy, the product alone, {which}": partial(matmul, operator, signal),
         f"torch CSR, the product alone, {which}": partial(matmul, *theirs),
@@ -113,6 +113,7 @@ def _library_jobs(graph: Graph, signal: NDArray[np.float32], which: str) -> dict
 
 
 def _labels_at_scale(n_entries: int) -> Work:
+    get_ready(N_COLUMNS)
     graph, classes = made_up_classes(n_entries)
     known = np.random.default_rng(0).choice(graph.n_nodes, graph.n_nodes // 12, replace=False)
     order = locality_order(graph)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SUITES = {
     "first-layer": "proptrain.bench.products:first_layer",
     "together": "proptrain.bench.products:runs_together",
-    "step": "proptrain.bench.steps:propagation_step",
-    "ten-steps": "proptrain.bench.steps:label_propagation",
+    "step": "proptrain.bench.steps:step_beside_libraries",
+    "ten-steps": "proptrain.bench.steps:ten_steps",
     "growth": "proptrain.bench.steps:growth",
     "epochs": "proptrain.bench.training:epochs",
     "start-up": "proptrain.bench.startup:start_up",
@@ -35,14 +35,16 @@ NamesArgument = Annotated[
 ]
 DatasetsOption = Annotated[
     list[str] | None,
-    typer.Option("--dataset", help="For first-layer and epochs; repeatable. \\[default: cora]"),
+    typer.Option(
+        "--dataset", help="For first-layer, together and epochs; repeatable. \\[default: cora]"
+    ),
 ]
 EntriesOption = Annotated[
     int,
     typer.Option(
         min=100_000,
-        help="Stored entries, two for an edge, of the made-up graph for step and of the largest "
-        "one for growth.",
+        help="Stored entries, two for an edge, of the made-up graph for step and ten-steps, and of "
+        "the largest one for growth.",
     ),
 ]
 RoundsOption = Annotated[
@@ -164,7 +166,7 @@ def _measure_all(
     cases: list[Case], before: list[Measured], rounds: int | None, out: Path | None, *, quiet: bool
 ) -> list[Measured]:
     """Measure case after case but for those known, show and keep each as soon as it is done."""
-    from proptrain.bench.results import add_measured
+    from proptrain.bench.results import add_measured, is_alike
     from proptrain.bench.tables import tables_of
 
     known = {(one.suite, one.case): one for one in before}
@@ -173,7 +175,8 @@ def _measure_all(
         if (case.suite, case.name) in known:
             done.append(known[case.suite, case.name])
             if not quiet:
-                say(f"{case.title}, {case.name}: in {out} already")
+                other = "" if is_alike(done[-1]) else ", by other code or on another machine"
+                say(f"{case.title}, {case.name}: in {out} already{other}")
             continue
         done.append(_measure(case, rounds or case.n_rounds, quiet=quiet))
         if out is not None:

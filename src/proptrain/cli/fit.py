@@ -43,11 +43,13 @@ AlphaOption = Annotated[
 DeviceOption = Annotated[
     str,
     typer.Option(
-        help="Where to fit: auto (a GPU if there is one), cpu, or a device of torch's such as "
-        "cuda:1."
+        help="Where to fit PTA and LP: auto (a GPU if there is one), cpu, or a device of torch's "
+        "such as cuda:1."
     ),
 ]
-SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same model.")]
+SeedOption = Annotated[
+    int, typer.Option(min=0, max=2**32 - 1, help="Same seed and device, same model.")
+]
 
 
 def fit(

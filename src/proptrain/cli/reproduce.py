@@ -13,7 +13,7 @@ import typer
 from proptrain.cli.console import JsonOption, print_json, print_table, say
 from proptrain.cli.data import DataDirOption
 from proptrain.cli.pages import write_pages
-from proptrain.cli.runs import Work, complete_folder, read_folder
+from proptrain.cli.runs import FolderRuns, complete_folder, read_folder
 from proptrain.errors import InvalidInputError
 from proptrain.experiments.grid import counted
 
@@ -178,7 +178,7 @@ def _print_results(
     experiments: list[Experiment],
     done: list[Run],
     datasets: Mapping[str, Dataset],
-    work: Work,
+    work: FolderRuns,
     files: list[str],
 ) -> None:
     failed = [{"run": str(one.task), "reason": one.reason} for one in work.failures]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Work:
+class FolderRuns:
     """What a folder holds, and what was done for it this time."""
 
     found: Mapping[Task, Run]
@@ -30,17 +30,17 @@ class Work:
     failures: Sequence[Failure] = ()
 
 
-def read_folder(out: Path) -> Work:
+def read_folder(out: Path) -> FolderRuns:
     """Read the folder, even while another process adds to it."""
     from proptrain.experiments.store import FILE_NAME, read_runs
     from proptrain.experiments.tasks import task_of
 
-    return Work({task_of(run): run for run in read_runs(out / FILE_NAME)})
+    return FolderRuns({task_of(run): run for run in read_runs(out / FILE_NAME)})
 
 
 def complete_folder(
     out: Path, tasks: list[Task], workers: int | None, data_dir: Path | None, *, quiet: bool
-) -> Work:
+) -> FolderRuns:
     """Do the runs that the folder lacks."""
     from proptrain.experiments.store import open_store
     from proptrain.experiments.versions import count_cores
@@ -57,7 +57,7 @@ def complete_folder(
             n_left = sum(task not in store.runs for task in tasks)
             say(f"Stopped with {counted(n_left, 'run')} left. The same command goes on from here.")
             raise SystemExit(130) from None  # what shells say of a program that Ctrl-C ended
-    return Work(store.runs, len(left) - len(failures), failures)
+    return FolderRuns(store.runs, len(left) - len(failures), failures)
 
 
 def _tell_other_code(kept: list[Run]) -> None:

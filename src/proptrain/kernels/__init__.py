@@ -1,8 +1,9 @@
 """The few loops that run hot on a CPU, compiled once by Numba.
 
-Each number is summed in the order in which the entries are stored, with fused multiply-add wherever
-the CPU has it. Library products choose another order on each make of CPU, and in Adam's first step
-a gradient of 1e-8 turns their rounding into a visible part of the weight (see docs/deviations.md).
+Each number of a product is summed in the order in which the entries are stored, with fused
+multiply-add wherever the CPU has it. Library products choose another order on each make of CPU, and
+in Adam's first step a gradient of 1e-8 turns their rounding into a visible part of the weight (see
+docs/deviations.md).
 """
 
 from proptrain.kernels.dropout import drop_entries, dropout_scale, pass_active, rectify

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from proptrain.errors import InvalidInputError
 from proptrain.kernels.columns import compiled, compiled_exactly
 
 MEAN_DECAY = 0.9
@@ -39,8 +40,11 @@ def adam_step(
     >>> weight
     array([0.9], dtype=float32)
     """
-    arrays = (np.ascontiguousarray(gradient), mean, square)
-    weight, gradient, mean, square = (one.reshape(-1) for one in (weight, *arrays))
+    for one in (weight, mean, square):
+        if not one.flags.c_contiguous:  # else a copy would be moved, and the weight stay
+            raise InvalidInputError("Weights that are to be trained must lie in memory in a row.")
+    arrays = (weight, np.ascontiguousarray(gradient), mean, square)
+    weight, gradient, mean, square = (one.reshape(-1) for one in arrays)
     _update_means(weight, gradient, mean, square, np.float32(weight_decay))
     # torch's root is not always the nearest number, and what the authors recorded hangs on it.
     roots = torch.sqrt(torch.from_numpy(square)).numpy()

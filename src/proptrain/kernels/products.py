@@ -25,6 +25,7 @@ from proptrain.kernels.sums import rows_of_a_sum, sum_of_sums
 from proptrain.kernels.threads import are_worth_it, for_each, row_blocks
 
 _NARROW = 16
+"""Up to so many columns the sums of a row are one register or less, and wait for each other."""
 _FOR_A_THREAD = 32
 """Columns that a thread takes where threads share by columns: the network has 64 hidden units."""
 
@@ -54,6 +55,7 @@ def active_product(
     """
     number, (n_rows, n_columns) = dense.dtype.type, (matrix.shape[0], dense.shape[1])
     bias = np.zeros(n_columns, dtype=number) if bias is None else bias
+    check_same(bias.shape, (n_columns,))
     (bias,) = padded_to_widths(bias[None])
     if random is None or rate == 0:
         return _gather("gather_active", matrix, dense, lambda _: (bias,))
@@ -112,6 +114,7 @@ def active_gradients(
     (array([[0.],
            [7.]]), array([7.]))
     """
+    check_same(active.shape, gradient.shape)
     number, padded = gradient.dtype.type, padded_to_widths(active)
     step = rows_of_a_sum(len(active))
     sums = np.zeros((max(1, -(-len(active) // step)), padded.shape[1]), dtype=number)
@@ -128,13 +131,13 @@ def _scatter(name: str, matrix: sp.csr_array, dense: NDArray[Any], *more: Any) -
     shared = are_worth_it(matrix.nnz * padded.shape[1])
     groups = columns_of(padded, _FOR_A_THREAD if shared else WIDEST)
     panels = [aligned_zeros((matrix.shape[1], one.width), dense.dtype) for one in groups]
+    kernels = [kernel(name, one.width) for one in groups]  # not in the threads: each once
 
-    def scatter(part: tuple[Columns, NDArray[Any]]) -> None:
-        columns, panel = part
-        parts = (matrix.indptr, matrix.indices, matrix.data, padded, columns.first, panel)
-        kernel(name, columns.width)(*parts, *more)
+    def scatter(part: tuple[Columns, NDArray[Any], Callable[..., Any]]) -> None:
+        columns, panel, add = part
+        add(matrix.indptr, matrix.indices, matrix.data, padded, columns.first, panel, *more)
 
-    for_each(list(zip(groups, panels, strict=True)), scatter)
+    for_each(list(zip(groups, panels, kernels, strict=True)), scatter)
     return without_padding(_side_by_side(panels, matrix.shape[1], dense.dtype), dense)
 
 
@@ -148,7 +151,7 @@ def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     left, padded = np.ascontiguousarray(left), padded_to_widths(right)
     product = aligned_empty((left.shape[0], padded.shape[1]), left.dtype)
     for columns in columns_of(padded):
-        # A narrow sum waits for itself: several rows at a time give the CPU something to do.
+        # Where sums wait for each other, several rows at a time give the CPU something to do.
         name = "dense_four" if columns.width <= _NARROW and len(left) else "dense"
         kernel(name, columns.width)(left, columns.panel_of(padded), columns.first, product)
     return without_padding(product, right)
@@ -183,5 +186,11 @@ def check_fit(inner: int, other: int, *shapes: tuple[int, ...]) -> None:
     if inner != other:
         raise InvalidInputError(
             f"Two matrices can only be multiplied if their inner sizes are equal, got {shapes[0]} "
-            f"and {shapes[1]}. Give as many features as the weights were trained on."
+            f"and {shapes[1]}."
         )
+
+
+def check_same(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Raise unless an array has the shape that the compiled loops will take it to have."""
+    if shape != wanted:
+        raise InvalidInputError(f"An array must have the shape {wanted} here, got {shape}.")

@@ -23,7 +23,7 @@ from proptrain.kernels.columns import (
     padded_width,
     without_padding,
 )
-from proptrain.kernels.products import check_fit
+from proptrain.kernels.products import check_fit, check_same
 from proptrain.kernels.threads import for_each, row_blocks
 
 OnStep: TypeAlias = Callable[[float], None]
@@ -69,6 +69,7 @@ def propagation_step(
     array([[3.5]])
     """
     check_fit(operator.shape[1], state.shape[0], operator.shape, state.shape)
+    check_same(signal.shape, (operator.shape[0], state.shape[1]))
 
     def step(state: NDArray[Any], signal: NDArray[Any]) -> NDArray[Any]:
         start = padded_to_widths(signal)
@@ -126,8 +127,9 @@ def propagate_plain(
 ) -> NDArray[Any]:
     """Return what `propagate_signal` does, for an operator without stored numbers.
 
-    States are kept with their column factors multiplied in, so that a step only adds. Beside the
-    signal there are never more than two matrices of its size: such graphs are large.
+    States are kept with their column factors multiplied in, so that a step only adds. Such graphs
+    are large, so beside the signal and the result there is one state in memory, or two before the
+    last step; they have at most 64 columns, but as many as the next kernel takes.
     """
     if not mixing:
         return signal.copy()
@@ -189,7 +191,7 @@ def _in_parts(do: Callable[..., NDArray[Any]], *signals: NDArray[Any]) -> NDArra
     n_columns = signals[0].shape[1]
     if 0 < n_columns <= WIDEST:
         return do(*signals)
-    result = np.empty_like(signals[0], order="C")
+    result = np.empty_like(signals[-1], order="C")
     for first in range(0, n_columns, WIDEST):
         part = np.s_[:, first : first + WIDEST]
         result[part] = do(*(signal[part] for signal in signals))

@@ -40,7 +40,8 @@ class Engine(Protocol):
         """Return Ā signal, shape (n, c), in the signal's floating-point type.
 
         Rows in ``fixed`` (indices or a mask) are put back to the signal's after every step.
-        ``on_step`` is told the share of the work that has just been done; they sum to 1.
+        ``on_step`` is told the share of the work that has just been done; together they are 1,
+        if there are steps and columns at all.
         """
         ...
 

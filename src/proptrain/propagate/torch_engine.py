@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,14 @@ class TorchEngine:
         self.n_nodes = graph.n_nodes
         self.device = device
         self._graph, self._normalisation = graph, normalisation
+        self._operators: dict[np.dtype[Any], torch.Tensor] = {}
 
-    @cached_property
-    def _operator(self) -> torch.Tensor:
-        return torch_csr(normalise(self._graph, self._normalisation), self.device)
+    def _operator_in(self, dtype: np.dtype[Any]) -> torch.Tensor:
+        """Return Â (n, n) on the device, kept for those who ask for the same type every time."""
+        if dtype not in self._operators:
+            operator = normalise(self._graph, self._normalisation).astype(dtype)
+            self._operators[dtype] = torch_csr(operator, self.device)
+        return self._operators[dtype]
 
     def propagate(
         self,
@@ -43,7 +46,7 @@ class TorchEngine:
         """Return Ā signal, shape (n, c), in the signal's floating-point type."""
         signal = check_signal(signal, self.n_nodes)
         start = torch.tensor(signal, device=self.device)
-        operator = self._operator.to(start.dtype)
+        operator = self._operator_in(signal.dtype)
         held = None if fixed is None else torch.tensor(np.asarray(fixed), device=self.device)
         state = start.clone()
         for neighbours in scheme.mixing:

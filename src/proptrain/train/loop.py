@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.kernels import agreement
-from proptrain.kernels.threads import set_tiny_is_zero, tiny_is_zero
+from proptrain.kernels.threads import counting_tiny_as_zero
 from proptrain.train.backend import Backend, Kernels
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Network, Predictor
@@ -122,11 +122,13 @@ def train_predictor(
     backend = Kernels() if backend is None else backend
     _check_shapes(features, soft_labels, stop.soft_labels)
     sizes = features.shape[1], soft_labels.shape[1]
+    if network is not None and not isinstance(backend, Kernels):
+        raise InvalidInputError("Other networks than the two layers train with the kernels alone.")
     new = network or _two_layers(backend, *sizes, settings)
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
     learner = _Learner(model, features, soft_labels, stop, weighting, settings, backend)
     stopping, epochs = EarlyStopping(settings.patience), []
-    with _one_thread_if(sp.issparse(features)), _tiny_is_zero():
+    with _one_thread_if(sp.issparse(features)), counting_tiny_as_zero():
         for epoch in range(settings.max_epochs):
             train_loss = learner.step(epoch)
             stop_loss, agreed, accuracy = learner.judge()
@@ -261,21 +263,6 @@ def _one_thread_if(sparse: bool) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(n_threads)
-
-
-@contextmanager
-def _tiny_is_zero() -> Iterator[None]:
-    """Have numbers below 1.2e-38 count as zero, in this thread.
-
-    Weight decay takes the weights of rare features there after a thousand epochs, and a CPU
-    computes with such numbers a hundred times more slowly: whole epochs took ten times as long.
-    """
-    was_so = tiny_is_zero()
-    set_tiny_is_zero(True)
-    try:
-        yield
-    finally:
-        set_tiny_is_zero(was_so)
 
 
 class _Targets:

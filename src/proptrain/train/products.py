@@ -104,15 +104,18 @@ class _SparseActive(torch.autograd.Function):
     ) -> torch.Tensor:
         own = None if bias is None else bias.detach().numpy()
         active = active_product(matrix, weight.detach().numpy(), own, rate, random)
-        ctx.matrix, ctx.active, ctx.has_bias = matrix, active, bias is not None
+        told = torch.from_numpy(active)
+        ctx.save_for_backward(told)
+        ctx.matrix, ctx.has_bias = matrix, bias is not None
         ctx.scale = 1.0 if random is None else dropout_scale(rate)
-        return torch.from_numpy(active)
+        return told
 
     @staticmethod
     def backward(
         ctx: Any, *gradients: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None, None, None, None]:
-        parts = active_gradients(ctx.matrix, gradients[0].numpy(), ctx.active, ctx.scale)
+        (active,) = ctx.saved_tensors
+        parts = active_gradients(ctx.matrix, gradients[0].numpy(), active.numpy(), ctx.scale)
         for_weight, for_bias = map(torch.from_numpy, parts)
         return for_weight, for_bias if ctx.has_bias else None, None, None, None
 

@@ -143,8 +143,13 @@ class TorchAdam:
         decayed: torch.nn.Parameter,
         weight_decay: float,
     ) -> None:
-        self._adam = torch.optim.Adam(parameters, lr=learning_rate)
         self._decayed, self._weight_decay = decayed, weight_decay
+        others = [one for one in parameters if one is not decayed]
+        groups: list[dict[str, Any]] = [
+            {"params": [decayed], "weight_decay": weight_decay},
+            {"params": others},
+        ]
+        self._adam = torch.optim.Adam(groups, lr=learning_rate, fused=True)
 
     def penalty(self) -> float:
         """Return the part of the loss that pulls towards zero."""
@@ -152,7 +157,5 @@ class TorchAdam:
 
     def step(self) -> None:
         """Make a step along the gradients, which are then forgotten."""
-        if self._decayed.grad is not None:
-            self._decayed.grad.add_(self._decayed.detach(), alpha=self._weight_decay)
         self._adam.step()
         self._adam.zero_grad()
