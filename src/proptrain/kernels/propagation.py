@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from proptrain.kernels.columns import (
     WIDEST,
     aligned_empty,
-    aligned_zeros,
     kernel,
     padded_to_widths,
     padded_width,
@@ -138,10 +137,13 @@ def propagate_plain(
 
     def propagate(part: NDArray[Any]) -> NDArray[Any]:
         start, (n_nodes, n_columns) = np.ascontiguousarray(part), part.shape
-        padded = (n_nodes, padded_width(n_columns))
-        scaled = aligned_zeros(padded, part.dtype)
-        np.multiply(start, into[:, None], out=scaled[:, :n_columns])
-        spare = aligned_zeros(padded if len(mixing) > 1 else (0, 0), part.dtype)
+        scaled = _without_numbers(n_nodes, n_columns, part.dtype)
+        spare = _without_numbers(n_nodes if len(mixing) > 1 else 0, n_columns, part.dtype)
+
+        def scale_rows(rows: slice) -> None:
+            np.multiply(start[rows], into[rows, None], out=scaled[rows, :n_columns])
+
+        for_each(row_blocks(operator.indptr, scaled.shape[1]), scale_rows)
         for step, neighbours in enumerate(mixing, start=1):
             if is_last := step == len(mixing):
                 del spare  # before there is another
@@ -177,6 +179,13 @@ def _mix_plain(
         plain(*parts, *shares, rows.start, following[rows])
 
     for_each(row_blocks(operator.indptr, scaled.shape[1]), mix_rows)
+
+
+def _without_numbers(n_nodes: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array as wide as a kernel, in which only the padding is filled, with zeros."""
+    padded = aligned_empty((n_nodes, padded_width(n_columns)), dtype)
+    padded[:, n_columns:] = 0
+    return padded
 
 
 def _tell(
