@@ -23,6 +23,7 @@ from proptrain.problem import Problem
 from proptrain.propagate.engine import Engine, LocalEngine
 from proptrain.propagate.labels import one_hot, propagate_labels
 from proptrain.propagate.schemes import PPR, Scheme
+from proptrain.train.backend import KERNELS
 from proptrain.train.loop import (
     History,
     NewNetwork,
@@ -33,7 +34,7 @@ from proptrain.train.loop import (
 )
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.stopping import StoppingNodes
-from proptrain.train.torch_backend import TorchBackend
+from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting, static
 
 Layout: TypeAlias = dict[str, tuple[str, tuple[int | None, ...]]]
@@ -194,7 +195,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             settings=settings,
             seed=random.randint(2**31 - 1),
             network=network,
-            backend=None if device is None else TorchBackend(device),
+            backend=KERNELS if device is None else torch_backend(device),
             on_epoch=on_epoch,
         )
         self.weights_ = trained.weights

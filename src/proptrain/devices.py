@@ -10,6 +10,9 @@ import torch
 from proptrain.errors import InvalidInputError
 from proptrain.torch_sparse import csr_tensor
 
+_FAILURES = (RuntimeError, TypeError, AssertionError, ValueError)
+"""How torch says that it cannot."""
+
 
 def torch_device(device: Any) -> torch.device | None:
     """Return the device that torch is to compute on, None for our kernels.
@@ -50,9 +53,6 @@ def _gpu_that_works() -> torch.device | None:
         )
         return None
     return torch.device("cuda")
-
-
-_FAILURES = (RuntimeError, TypeError, AssertionError, ValueError, NotImplementedError)
 
 
 def _try(device: torch.device) -> None:

@@ -9,15 +9,17 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from proptrain import LabelPropagationClassifier, PTAClassifier, devices
+from proptrain import LabelPropagationClassifier, PTAClassifier, classifier, devices
 from proptrain.data.catalog import load_dataset
 from proptrain.devices import torch_device
 from proptrain.errors import InvalidInputError
+from proptrain.propagate import torch_engine
 from proptrain.propagate.torch_engine import TorchEngine
+from proptrain.train.backend import KERNELS
 from proptrain.train.loop import TrainSettings, train_predictor
 from proptrain.train.predictor import Predictor
 from proptrain.train.stopping import StoppingNodes
-from proptrain.train.torch_backend import TorchBackend
+from proptrain.train.torch_backend import torch_backend
 
 CPU = torch.device("cpu")
 N, F, C = 60, 30, 4
@@ -32,7 +34,7 @@ def problem(*, sparse):
     return features if sparse else features.toarray(), soft, stop
 
 
-def train(backend=None, *, sparse=True, seed=3, **settings):
+def train(backend=KERNELS, *, sparse=True, seed=3, **settings):
     return train_predictor(
         *problem(sparse=sparse),
         settings=TrainSettings(max_epochs=12, **settings),
@@ -45,7 +47,7 @@ def train(backend=None, *, sparse=True, seed=3, **settings):
 @pytest.mark.parametrize("bias", [True, False])
 def test_torch_trains_as_the_kernels_do(sparse, bias):
     ours = train(sparse=sparse, bias=bias, learning_rate=0.01)
-    theirs = train(TorchBackend(CPU), sparse=sparse, bias=bias, learning_rate=0.01)
+    theirs = train(torch_backend(CPU), sparse=sparse, bias=bias, learning_rate=0.01)
     for curve in ("train_loss", "stop_loss", "train_accuracy", "stop_accuracy", "gamma"):
         got, wanted = (np.array(getattr(one.history, curve)) for one in (theirs, ours))
         np.testing.assert_allclose(got, wanted, rtol=1e-4)
@@ -57,32 +59,32 @@ def test_torch_trains_as_the_kernels_do(sparse, bias):
 
 def test_dropout_on_a_device_hangs_on_the_seed_alone():
     torch.manual_seed(0)
-    first = train(TorchBackend(CPU), dropout=0.5)
+    first = train(torch_backend(CPU), dropout=0.5)
     torch.manual_seed(1)
-    again, other = (train(TorchBackend(CPU), dropout=0.5, seed=seed) for seed in (3, 4))
+    again, other = (train(torch_backend(CPU), dropout=0.5, seed=seed) for seed in (3, 4))
     assert first.history == again.history
     assert first.history != other.history
-    without = train(TorchBackend(CPU))
+    without = train(torch_backend(CPU))
     assert first.history.train_loss[0] != without.history.train_loss[0]
 
 
 def test_what_is_dropped_leaves_the_mean_as_it_is():
     settings = {"dropout": 0.2, "generator": torch.Generator().manual_seed(0)}
-    dropped = TorchBackend(CPU).network(F, C, **settings)._dropped(torch.ones(100, 1000))
+    dropped = torch_backend(CPU).network(F, C, **settings)._dropped(torch.ones(100, 1000))
     assert set(dropped.unique().tolist()) == {0.0, 1.25}
     assert float(dropped.mean()) == pytest.approx(1, abs=0.01)
 
 
 def test_other_networks_are_not_for_devices():
     with pytest.raises(InvalidInputError, match="train with the kernels alone"):
-        train_predictor(*problem(sparse=True), network=Predictor, backend=TorchBackend(CPU))
+        train_predictor(*problem(sparse=True), network=Predictor, backend=torch_backend(CPU))
 
 
 @pytest.mark.parametrize("make", [PTAClassifier, LabelPropagationClassifier])
 def test_a_classifier_fits_on_a_device_and_tells_the_same(make, monkeypatch):
     used = []
-    for kind in (TorchEngine, TorchBackend):
-        monkeypatch.setattr(kind, "__init__", noting(used, kind))
+    for place, name in ((classifier, "torch_backend"), (torch_engine, "TorchEngine")):
+        monkeypatch.setattr(place, name, noting(used, getattr(place, name)))
     cora = load_dataset("cora")
     labels = np.where(np.arange(cora.n_nodes) % 9 == 0, cora.labels, -1)
     epochs = {"max_epochs": 30} if make is PTAClassifier else {}
@@ -93,15 +95,13 @@ def test_a_classifier_fits_on_a_device_and_tells_the_same(make, monkeypatch):
             warnings.filterwarnings("ignore", message="No label reaches")
             told.append(clf.fit(cora.features, labels, graph=cora.graph).transduction_)
     assert (told[0] == told[1]).mean() > 0.97
-    assert set(used) == ({TorchEngine, TorchBackend} if make is PTAClassifier else {TorchEngine})
+    assert set(used) == {TorchEngine, *([torch_backend] if make is PTAClassifier else [])}
 
 
-def noting(used, kind):
-    init = kind.__init__
-
-    def note(self, *arguments, **settings):
-        used.append(kind)
-        init(self, *arguments, **settings)
+def noting(used, made):
+    def note(*arguments, **settings):
+        used.append(made)
+        return made(*arguments, **settings)
 
     return note
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -778,7 +779,8 @@ def test_adam_is_torchs_bit_by_bit(shape):
     start = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     theirs, ours, free = (torch.nn.Parameter(start.clone()) for _ in range(3))
     by_torch = torch.optim.Adam([theirs], lr=0.1)
-    by_us = Adam([ours, free], 0.1, decayed=ours, weight_decay=0.005)
+    network = SimpleNamespace(parameters=lambda: [ours, free], first_layer=ours)
+    by_us = Adam(network, 0.1, 0.005)
     for seed in range(6):
         slope = torch.randn(shape, generator=torch.Generator().manual_seed(seed + 1))
         slope = slope * 10.0 ** -(3 * (seed % 4)) * (slope > -1)  # also tiny, and none at all

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
-import torch
 
 from proptrain.kernels.adam import adam_step
+from proptrain.train.predictor import Network
 
 
 class Adam:
-    """Adam with torch's settings and rounding, in a fraction of its time for a few weights.
+    """Adam with torch's settings and rounding, in a fraction of its time for a few weights."""
 
-    ``decayed`` is pulled towards zero too, by the gradient of weight_decay · ||decayed||² / 2.
-    """
-
-    def __init__(
-        self,
-        parameters: Iterable[torch.nn.Parameter],
-        learning_rate: float,
-        *,
-        decayed: torch.nn.Parameter,
-        weight_decay: float,
-    ) -> None:
-        self._parameters = list(parameters)
+    def __init__(self, network: Network, learning_rate: float, weight_decay: float) -> None:
+        self._parameters = list(network.parameters())
+        self._decayed = network.first_layer
         self._learning_rate = learning_rate
-        self._decayed = decayed
         self._weight_decay = weight_decay
         self._means = [np.zeros_like(one.detach().numpy()) for one in self._parameters]
         self._squares = [np.zeros_like(mean) for mean in self._means]
         self._n_steps = 0
 
     def penalty(self) -> float:
-        """Return the part of the loss that pulls towards zero."""
+        """Return the part of the loss that pulls the first layer towards zero."""
         numbers = self._decayed.detach().reshape(-1)
         return self._weight_decay / 2 * float(numbers @ numbers)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 
 from proptrain.train.adam import Adam
 from proptrain.train.predictor import Network, Predictor
@@ -16,10 +14,10 @@ from proptrain.train.products import FeatureMatrix, class_probabilities
 
 
 class Optimiser(Protocol):
-    """Makes the steps."""
+    """Makes the steps of a network, whose first layer it pulls towards zero as well."""
 
     def penalty(self) -> float:
-        """Return the part of the loss that pulls the first layer towards zero."""
+        """Return the part of the loss that pulls: weight_decay · ||first layer||² / 2."""
         ...
 
     def step(self) -> None:
@@ -27,63 +25,21 @@ class Optimiser(Protocol):
         ...
 
 
-class Backend(Protocol):
+@dataclass(frozen=True)
+class Backend:
     """What the epoch loop has others compute."""
 
-    def network(self, n_features: int, n_classes: int, **settings: Any) -> Network:
-        """Return the two layers, with initial weights."""
-        ...
-
-    def features(self, features: NDArray[np.float32] | sp.csr_array) -> Any:
-        """Return the features as the network wants them."""
-        ...
-
-    def probabilities(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return log f and f of the scores (n, C); gradients flow through log f alone."""
-        ...
-
-    def optimiser(
-        self,
-        parameters: Iterable[torch.nn.Parameter],
-        learning_rate: float,
-        *,
-        decayed: torch.nn.Parameter,
-        weight_decay: float,
-    ) -> Optimiser:
-        """Return Adam, which pulls one parameter towards zero as well."""
-        ...
-
-    def tensor(self, array: NDArray[Any]) -> torch.Tensor:
-        """Return a copy of the array where it is computed with."""
-        ...
+    network: Callable[..., Network]
+    """Makes the two layers of `Predictor`, with the same initial weights."""
+    features: Callable[[Any], Any]
+    """Turns features, sparse or dense, into what the network wants."""
+    probabilities: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+    """Turns scores (n, C) into log f and f; gradients flow through log f alone."""
+    optimiser: Callable[[Network, float, float], Optimiser]
+    """Makes Adam for a network, a learning rate and a weight decay."""
+    tensor: Callable[[Any], torch.Tensor]
+    """Copies an array to where it is computed with."""
 
 
-class Kernels:
-    """Our kernels on the CPU."""
-
-    def network(self, n_features: int, n_classes: int, **settings: Any) -> Predictor:
-        """Return the two layers, with initial weights."""
-        return Predictor(n_features, n_classes, **settings)
-
-    def features(self, features: NDArray[np.float32] | sp.csr_array) -> FeatureMatrix:
-        """Return the features as the kernels want them."""
-        return FeatureMatrix(features)
-
-    def probabilities(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return log f and f of the scores (n, C); gradients flow through log f alone."""
-        return class_probabilities(scores)
-
-    def optimiser(
-        self,
-        parameters: Iterable[torch.nn.Parameter],
-        learning_rate: float,
-        *,
-        decayed: torch.nn.Parameter,
-        weight_decay: float,
-    ) -> Adam:
-        """Return Adam, which pulls one parameter towards zero as well."""
-        return Adam(parameters, learning_rate, decayed=decayed, weight_decay=weight_decay)
-
-    def tensor(self, array: NDArray[Any]) -> torch.Tensor:
-        """Return a copy of the array."""
-        return torch.tensor(array)
+KERNELS = Backend(Predictor, FeatureMatrix, class_probabilities, Adam, torch.tensor)
+"""Our kernels on the CPU."""

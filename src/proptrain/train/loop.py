@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.kernels import agreement
 from proptrain.kernels.threads import counting_tiny_as_zero
-from proptrain.train.backend import Backend, Kernels
+from proptrain.train.backend import KERNELS, Backend
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
@@ -107,7 +107,7 @@ def train_predictor(
     seed: int = 0,
     initial_weights: Weights | None = None,
     network: NewNetwork | None = None,
-    backend: Backend | None = None,
+    backend: Backend = KERNELS,
     on_epoch: OnEpoch | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
@@ -115,14 +115,13 @@ def train_predictor(
     Shapes: features (n, f), soft_labels (n, C). ``seed`` decides the initial weights and the
     dropout, and nothing else does; ``initial_weights`` replaces the drawn ones. ``network`` makes
     another network than the two layers of `Predictor`, for example one whose scores depend on
-    other nodes too. ``backend`` computes, our kernels if it is None. ``on_epoch`` is told each
+    other nodes too. ``backend`` computes. ``on_epoch`` is told each
     epoch's number and stopping accuracy, for a progress bar.
     """
     settings, weighting = settings or TrainSettings(), weighting or Adaptive()
-    backend = Kernels() if backend is None else backend
     _check_shapes(features, soft_labels, stop.soft_labels)
     sizes = features.shape[1], soft_labels.shape[1]
-    if network is not None and not isinstance(backend, Kernels):
+    if network is not None and backend is not KERNELS:
         raise InvalidInputError("Other networks than the two layers train with the kernels alone.")
     new = network or _two_layers(backend, *sizes, settings)
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
@@ -173,12 +172,7 @@ class _Learner:
         )
         self._stop = stop.among(judged_rows)
         self._stop_targets = _Targets(self._stop.soft_labels, settings.loss_weight, backend)
-        self._optimiser = backend.optimiser(
-            model.parameters(),
-            settings.learning_rate,
-            decayed=model.first_layer,
-            weight_decay=settings.weight_decay,
-        )
+        self._optimiser = backend.optimiser(model, settings.learning_rate, settings.weight_decay)
         self._known: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def step(self, epoch: int) -> float:

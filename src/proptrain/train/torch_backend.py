@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,42 +12,24 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.torch_sparse import csr_tensor
-from proptrain.train.predictor import Predictor
+from proptrain.train.backend import Backend
+from proptrain.train.predictor import Network, Predictor
 
 
-class TorchBackend:
-    """Computes on a device that torch knows."""
+def torch_backend(device: torch.device) -> Backend:
+    """Return what computes on a device that torch knows."""
+    return Backend(
+        lambda *sizes, **settings: TorchPredictor(*sizes, **settings).to(device),
+        partial(TorchFeatures, device=device),
+        _probabilities,
+        TorchAdam,
+        partial(torch.tensor, device=device),
+    )
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
 
-    def network(self, n_features: int, n_classes: int, **settings: Any) -> Predictor:
-        """Return the two layers, with the initial weights that the kernels would have."""
-        return TorchPredictor(n_features, n_classes, **settings).to(self.device)
-
-    def features(self, features: NDArray[np.float32] | sp.csr_array) -> TorchFeatures:
-        """Return the features on the device."""
-        return TorchFeatures(features, self.device)
-
-    def probabilities(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return log f and f of the scores (n, C); gradients flow through log f alone."""
-        log_f = torch.log_softmax(scores, dim=1)
-        return log_f, log_f.detach().exp()
-
-    def optimiser(
-        self,
-        parameters: Iterable[torch.nn.Parameter],
-        learning_rate: float,
-        *,
-        decayed: torch.nn.Parameter,
-        weight_decay: float,
-    ) -> TorchAdam:
-        """Return Adam, which pulls one parameter towards zero as well."""
-        return TorchAdam(parameters, learning_rate, decayed, weight_decay)
-
-    def tensor(self, array: NDArray[Any]) -> torch.Tensor:
-        """Return a copy of the array on the device."""
-        return torch.tensor(array, device=self.device)
+def _probabilities(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    log_f = torch.log_softmax(scores, dim=1)
+    return log_f, log_f.detach().exp()
 
 
 class TorchPredictor(Predictor):
@@ -134,25 +116,19 @@ class _Product(torch.autograd.Function):
 
 
 class TorchAdam:
-    """torch's Adam, with the pull towards zero."""
+    """torch's own Adam."""
 
-    def __init__(
-        self,
-        parameters: Iterable[torch.nn.Parameter],
-        learning_rate: float,
-        decayed: torch.nn.Parameter,
-        weight_decay: float,
-    ) -> None:
-        self._decayed, self._weight_decay = decayed, weight_decay
-        others = [one for one in parameters if one is not decayed]
+    def __init__(self, network: Network, learning_rate: float, weight_decay: float) -> None:
+        self._decayed, self._weight_decay = network.first_layer, weight_decay
+        others = [one for one in network.parameters() if one is not self._decayed]
         groups: list[dict[str, Any]] = [
-            {"params": [decayed], "weight_decay": weight_decay},
+            {"params": [self._decayed], "weight_decay": weight_decay},
             {"params": others},
         ]
         self._adam = torch.optim.Adam(groups, lr=learning_rate, fused=True)
 
     def penalty(self) -> float:
-        """Return the part of the loss that pulls towards zero."""
+        """Return the part of the loss that pulls the first layer towards zero."""
         return self._weight_decay / 2 * float((self._decayed.detach() ** 2).sum())
 
     def step(self) -> None:
