@@ -17,7 +17,7 @@ from proptrain.bench.case import Case, Wanted, Work
 from proptrain.bench.memory import Memory, memory_of_step
 from proptrain.bench.plots import growth_plot
 from proptrain.bench.products import BOUND, first_layer, runs_together
-from proptrain.bench.results import Measured, add_measured, measure, read_measured
+from proptrain.bench.results import Measured, measure, open_measured, read_measured
 from proptrain.bench.steps import (
     AS_GIVEN,
     RENUMBERED,
@@ -30,7 +30,7 @@ from proptrain.bench.tables import tables_of, to_markdown
 from proptrain.bench.timing import Timed, time_in_turn
 from proptrain.cli.bench import SUITES, bench
 from proptrain.data.order import locality_order
-from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
 from proptrain.propagate.engine import MANY_ENTRIES
 from proptrain.propagate.labels import one_hot
 
@@ -151,7 +151,8 @@ def test_what_is_written_is_read_again(tmp_path):
         measured("growth", amount=3.0, unit="entries"),
     ]
     for one in whole:
-        add_measured(path, one)
+        with open_measured(path) as (add, _):
+            add(one)
         with path.open("ab") as file:
             file.write(b'{"suite": "cut o')  # the process was killed here
         assert read_measured(path)[-1] == one
@@ -164,6 +165,8 @@ def test_a_file_of_others_is_not_emptied(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(FileFormatError):
         read_measured(path)
+    with pytest.raises(FileFormatError), open_measured(path):
+        pass
     assert path.read_bytes() == content
 
 
@@ -172,6 +175,17 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UnreadableFileError, match="must be an ordinary file"):
         read_measured(tmp_path / "pipe")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing keeps a second process away there")
+def test_a_file_is_written_by_one_process_at_a_time(tmp_path):
+    path = tmp_path / "times.jsonl"
+    with (
+        open_measured(path),
+        pytest.raises(UnwritableOutputError, match="being written by another process"),
+        open_measured(path),
+    ):
+        pass
 
 
 def test_a_file_of_something_else_is_told(tmp_path):
@@ -427,6 +441,18 @@ def test_the_command_goes_on_where_it_stopped(tmp_path, run, prepared):
     assert [one.case for one in read_measured(path)] == ["one", "two"]
 
 
+def test_cases_of_another_state_of_the_code_are_told(tmp_path, run, prepared):
+    path = tmp_path / "times.jsonl"
+    told = []
+    for change in (b"", b"0"):
+        run("first-layer", "--rounds", 1, "--out", path)
+        path.write_bytes(path.read_bytes().replace(b'"code": "', b'"code": "' + change))
+        told.append(" ".join(run("first-layer", "--rounds", 1, "--out", path)[1].err.split()))
+    assert "by other code" not in told[0]
+    assert told[1].count("measured already, by other code or on another machine") == 2
+    assert prepared == ["one", "two"]
+
+
 def test_what_was_measured_is_shown_as_markdown(tmp_path, run, prepared):
     path = tmp_path / "times.jsonl"
     run("first-layer", "--rounds", 1, "--out", path)
@@ -461,6 +487,7 @@ def test_the_plot_is_drawn_when_growth_is_done(tmp_path, run):
         (["first-layer", "--out", "nowhere/times.jsonl"], "does not exist"),
         (["first-layer", "--out", "broken.jsonl"], "Line 1 of broken.jsonl"),
         (["first-layer", "--plot", "growth.svg"], "name that suite too"),
+        (["--show", "broken.jsonl", "--rounds", "3"], "--show measures nothing: leave out"),
     ],
 )
 def test_every_input_is_checked_before_anything_runs(

@@ -319,15 +319,18 @@ def test_works_where_compiled_code_cannot_be_kept(tmp_path):
     assert run_with_cache(tmp_path / "file" / "cache", code) == "3.0 1.5"
 
 
-def test_the_second_process_finds_the_code_that_the_first_compiled(tmp_path):
-    code = (
-        "import numpy as np;"
-        "from proptrain.kernels.columns import kernel;"
-        "from proptrain.kernels import transposed_product;"
-        "transposed_product(np.ones((3, 1)), np.ones((3, 1)));"
-        "print(sum(kernel('transposed', 4).__wrapped__.stats.cache_hits.values()))"
-    )
-    assert [run_with_cache(tmp_path, code) for _ in range(2)] == ["0", "1"]
+def test_the_second_process_compiles_nothing_for_a_whole_fit(tmp_path):
+    code = """if True:
+        import numpy as np, scipy.sparse as sp
+        from numba.core.event import install_recorder
+        from proptrain import Graph, PTAClassifier
+        graph, features = Graph(sp.csr_array(np.ones((6, 6)))), sp.eye_array(6, format="csr")
+        with install_recorder("numba:compile") as recorder:
+            model = PTAClassifier(n_hidden=4, max_epochs=2)
+            model.fit(features, np.array([0, 1, 0, 1, -1, -1]), graph=graph).predict()
+        print(len(recorder.buffer) > 0)
+    """
+    assert [run_with_cache(tmp_path, code) for _ in range(2)] == ["True", "False"]
 
 
 # --- propagation ------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def test_a_disk_that_cannot_lock_is_told_with_a_way_out(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    message = "No locks available.*name a folder on a disk of this machine"
+    message = "No locks available.*name one on a disk of this machine"
     with pytest.raises(UnwritableOutputError, match=message), open_store(tmp_path):
         pass
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import scipy.sparse as sp
 
-from proptrain.data.graph import Graph
+from proptrain.data.graph import EdgeCounts, Graph
 from proptrain.kernels import propagate_plain
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.normalisation import plain_operator
@@ -50,12 +49,11 @@ def memory_of_step(graph: Graph, n_columns: int) -> Memory | None:
     """
     get_ready(n_columns)  # here too, so that it is compiled by then: compiling has a peak as well
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "graph.pickle"
-        with path.open("wb") as file:
-            pickle.dump(graph, file, protocol=5)
+        path = Path(folder) / "graph.npz"
+        sp.save_npz(path, graph.adjacency, compressed=False)
         # Not forked: it would begin with all that this process has.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            peaks = pool.submit(_step_alone, path, n_columns).result()
+            peaks = pool.submit(_step_alone, path, graph.counts, n_columns).result()
     if peaks is None:
         return None
     parts = (graph.adjacency.indptr, graph.adjacency.indices, graph.adjacency.data)
@@ -63,13 +61,12 @@ def memory_of_step(graph: Graph, n_columns: int) -> Memory | None:
     return Memory(sum(part.nbytes for part in parts), signal, *peaks)
 
 
-def _step_alone(path: Path, n_columns: int) -> tuple[int, int] | None:
+def _step_alone(path: Path, counts: EdgeCounts, n_columns: int) -> tuple[int, int] | None:
     """Return the memory before there is a graph, and the peak of a step over it."""
     random = np.random.default_rng(0)
     get_ready(n_columns)
     idle = _memory("VmRSS")
-    with path.open("rb") as file:
-        graph = pickle.load(file)  # our own, written a moment ago
+    graph = Graph.from_clean(sp.load_npz(path), counts)
     signal = random.standard_normal((graph.n_nodes, n_columns), dtype=np.float32)
     LocalEngine(graph).propagate(signal, ONE_STEP)
     peak = _memory("VmHWM")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -15,9 +15,9 @@ from typing import Any
 from proptrain.bench.case import Case, Unit, Work
 from proptrain.bench.memory import Memory
 from proptrain.bench.timing import Timed, time_in_turn
-from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.errors import FileFormatError
 from proptrain.experiments.versions import code_digest, versions
-from proptrain.files import unwritable_is_ours
+from proptrain.json_lines import open_lines, read_lines
 from proptrain.kernels.threads import count_threads
 
 _BEGINNING = b'{"suite": '
@@ -81,22 +81,23 @@ def measure(
 
 def read_measured(path: Path) -> list[Measured]:
     """Read a file of measured cases; a last line that was cut off is left out."""
-    if path.exists() and not path.is_file():
-        raise UnreadableFileError(f"{path} must be an ordinary file. Name another.")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UnreadableFileError(
-            f"Cannot read {path}: {error.strerror or error}. It must be a file that "
-            "`proptrain bench --out` has written."
-        ) from error
-    whole = _whole_lines(content)
-    if not content[len(whole) :].startswith(_BEGINNING[: len(content) - len(whole)]):
-        raise FileFormatError(  # what is cut off is dropped when a line is added: only if ours
-            f"{path} does not end as `proptrain bench` would have ended it. Name another file."
-        )
+    what = "a file that `proptrain bench --out` has written"
+    return read_lines(path, partial(_parse, path=path), _BEGINNING, what)
+
+
+@contextmanager
+def open_measured(path: Path | None) -> Iterator[tuple[Callable[[Measured], None], list[Measured]]]:
+    """Yield what adds a case to a file, and the cases that it has; with no file neither does."""
+    if path is None:
+        yield lambda _: None, []
+        return
+    with open_lines(path, partial(_parse, path=path), _BEGINNING) as (file, before):
+        yield lambda measured: file.add(measured.to_json()), before
+
+
+def _parse(content: bytes, path: Path) -> list[Measured]:
     measured = []
-    for number, line in enumerate(whole.splitlines(), start=1):
+    for number, line in enumerate(content.splitlines(), start=1):
         try:
             measured.append(Measured.from_json(json.loads(line)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -105,21 +106,6 @@ def read_measured(path: Path) -> list[Measured]:
                 "Remove the line, or name another file."
             ) from error
     return measured
-
-
-def add_measured(path: Path, measured: Measured) -> None:
-    """Write a case at the end of a file; when this returns, it is on the disk."""
-    line = json.dumps(measured.to_json()).encode() + b"\n"
-    with unwritable_is_ours(path), path.open("a+b") as file:
-        file.seek(0)
-        file.truncate(len(_whole_lines(file.read())))
-        file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _whole_lines(content: bytes) -> bytes:
-    return content[: content.rfind(b"\n") + 1]
 
 
 def _made_with() -> dict[str, str]:

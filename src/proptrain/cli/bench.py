@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,6 +89,10 @@ def bench(
     from proptrain.bench.case import Wanted
 
     if show is not None:
+        if dataset or rounds or out:
+            raise InvalidInputError(
+                "--show measures nothing: leave out --dataset, --rounds, --out."
+            )
         show_measured(show, names, plot, as_json=json)
         return
     wanted = Wanted(tuple(dataset or ["cora"]), data_dir, entries)
@@ -106,7 +110,7 @@ def measure_suites(
     as_json: bool,
 ) -> None:
     """Measure the suites of these names, all if there are none; every input is checked before."""
-    from proptrain.bench.results import read_measured
+    from proptrain.bench.results import open_measured
 
     chosen = list(dict.fromkeys(names or suites))
     found = [_find(suites, name) for name in chosen]
@@ -115,9 +119,9 @@ def measure_suites(
     for path in (out, plot):
         if path is not None:
             check_output(path, overwrite=True)
-    before = read_measured(out) if out is not None and out.exists() else []
     cases = [case for suite in found for case in suite(wanted)]
-    measured = _measure_all(cases, before, rounds, out, quiet=as_json)
+    with open_measured(out) as (add, before):
+        measured = _measure_all(cases, before, rounds, add, quiet=as_json)
     if plot is not None:
         _write_plot(measured, plot)
     if as_json:
@@ -147,6 +151,7 @@ def show_measured(
         results.file.write(to_markdown(shown) + "\n")  # not wrapped: a page will do that
     if plot is not None:
         _write_plot(shown, plot)
+        say(f"written: {plot}")
 
 
 def _find(suites: Mapping[str, str], name: str) -> Suite:
@@ -163,10 +168,15 @@ def _find(suites: Mapping[str, str], name: str) -> Suite:
 
 
 def _measure_all(
-    cases: list[Case], before: list[Measured], rounds: int | None, out: Path | None, *, quiet: bool
+    cases: list[Case],
+    before: list[Measured],
+    rounds: int | None,
+    add: Callable[[Measured], None],
+    *,
+    quiet: bool,
 ) -> list[Measured]:
     """Measure case after case but for those known, show and keep each as soon as it is done."""
-    from proptrain.bench.results import add_measured, is_alike
+    from proptrain.bench.results import is_alike
     from proptrain.bench.tables import tables_of
 
     known = {(one.suite, one.case): one for one in before}
@@ -176,11 +186,10 @@ def _measure_all(
             done.append(known[case.suite, case.name])
             if not quiet:
                 other = "" if is_alike(done[-1]) else ", by other code or on another machine"
-                say(f"{case.title}, {case.name}: in {out} already{other}")
+                say(f"{case.title}, {case.name}: measured already{other}")
             continue
         done.append(_measure(case, rounds or case.n_rounds, quiet=quiet))
-        if out is not None:
-            add_measured(out, done[-1])
+        add(done[-1])
         if not quiet:
             for table in tables_of(done[-1:]):
                 rows = [list(row) for row in table.rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +60,14 @@ class Graph:
         object.__setattr__(self, "counts", counts)
 
     @classmethod
+    def from_clean(cls, adjacency: sp.csr_array, counts: EdgeCounts) -> Graph:
+        """Return the graph of a matrix that is as a graph holds it; nothing is checked again."""
+        graph = object.__new__(cls)
+        object.__setattr__(graph, "adjacency", freeze(adjacency))
+        object.__setattr__(graph, "counts", counts)
+        return graph
+
+    @classmethod
     def without_edges(cls, n_nodes: int) -> Graph:
         """Return a graph of isolated nodes."""
         return cls(sp.csr_array((n_nodes, n_nodes), dtype=np.float32))
@@ -98,9 +105,7 @@ class Graph:
         parts = (rows.data, number[rows.indices], rows.indptr)
         adjacency = with_short_indices(sp.csr_array(parts, shape=self.adjacency.shape))
         adjacency.sort_indices()
-        other = copy.copy(self)  # clean already, so nothing is to be checked again
-        object.__setattr__(other, "adjacency", freeze(adjacency))
-        return other
+        return Graph.from_clean(adjacency, self.counts)
 
     def __repr__(self) -> str:
         """Show the size."""

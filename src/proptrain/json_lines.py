@@ -1,0 +1,102 @@
+"""Files of JSON lines that grow line by line, and are whole at every moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
+from proptrain.files import unwritable_is_ours
+
+if sys.platform != "win32":
+    import fcntl
+
+Parsed = TypeVar("Parsed")
+
+
+class LineFile:
+    """An open file that lines are added to."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path = path
+        self._file = file
+
+    def add(self, content: Any) -> None:
+        """Write a line; when this returns, it is on the disk."""
+        with unwritable_is_ours(self.path):
+            self._file.write(json.dumps(content).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+
+@contextmanager
+def open_lines(
+    path: Path, parse: Callable[[bytes], Parsed], beginning: bytes
+) -> Iterator[tuple[LineFile, Parsed]]:
+    """Open a file for this process alone, and yield it with what ``parse`` makes of its lines.
+
+    Each line begins with ``beginning``. A last one that was cut off, because a process was killed
+    while writing it, is dropped.
+    """
+    _check_ordinary(path)
+    with unwritable_is_ours(path):
+        file = path.open("a+b")
+    with file:
+        _lock(file, path)
+        file.seek(0)
+        parsed, n_whole = _parse_whole(file.read(), path, parse, beginning)
+        with unwritable_is_ours(path):
+            file.truncate(n_whole)
+        yield LineFile(path, file), parsed
+
+
+def read_lines(path: Path, parse: Callable[[bytes], Parsed], beginning: bytes, what: str) -> Parsed:
+    """Return what ``parse`` makes of the lines of a file, which ought to be what it is called."""
+    _check_ordinary(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UnreadableFileError(
+            f"Cannot read {path}: {error.strerror or error}. It must be {what}."
+        ) from error
+    return _parse_whole(content, path, parse, beginning)[0]
+
+
+def _parse_whole(
+    content: bytes, path: Path, parse: Callable[[bytes], Parsed], beginning: bytes
+) -> tuple[Parsed, int]:
+    """Parse all but a last line that was cut off, if it is one of ours; tell how long that is."""
+    whole = content[: content.rfind(b"\n") + 1]
+    parsed, cut_off = parse(whole), content[len(whole) :]
+    if not cut_off.startswith(beginning[: len(cut_off)]):
+        raise FileFormatError(
+            f"The last line of {path} is not of proptrain's making and would be lost. Name another."
+        )
+    return parsed, len(whole)
+
+
+def _check_ordinary(path: Path) -> None:
+    """Raise for a device or pipe, which may never end."""
+    if path.exists() and not path.is_file():
+        raise UnreadableFileError(f"{path} must be an ordinary file. Name another.")
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    if sys.platform == "win32":  # nothing there keeps a second process away
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however it ends
+    except BlockingIOError as error:
+        raise UnwritableOutputError(
+            f"{path} is being written by another process. Wait for it, or name another."
+        ) from error
+    except OSError as error:
+        raise UnwritableOutputError(
+            f"{path} cannot be kept from other processes: {error.strerror or error}. Some network "
+            "disks cannot do that: name one on a disk of this machine."
+        ) from error
