@@ -22,8 +22,8 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# An hour or two on a machine that has nothing else to do; peers are given its cores too. What is in
-# the file is not measured again: remove it to begin anew.
+# Hours on a machine that has nothing else to do; peers are given its cores too. What is in the file
+# is not measured again: remove it to begin anew.
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --out benchmarks/times.jsonl --plot benchmarks/growth.svg
 	$(BIN)/proptrain bench --show benchmarks/times.jsonl

@@ -107,8 +107,8 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         train: NDArray[np.int64],
         engine: LocalEngine,
     ) -> NDArray[np.float64]:
-        f = probabilities.astype(np.float64)
-        truth = one_hot(codes, train, f.shape[1]).astype(np.float64)
+        f = np.asarray(probabilities, dtype=np.float32)
+        truth = one_hot(codes, train, f.shape[1])
         errors = np.zeros_like(f)
         errors[train] = truth[train] - f[train]
         spread = engine.propagate(errors, self._scheme(), fixed=train)
