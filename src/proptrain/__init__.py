@@ -32,6 +32,7 @@ _HOME = {
     "Mean": "propagate.schemes",
     "PPR": "propagate.schemes",
     "PTAClassifier": "estimator",
+    "PTAPlusClassifier": "plus",
     "Power": "propagate.schemes",
     "Split": "data.splits",
     "StoppingNodes": "train.stopping",

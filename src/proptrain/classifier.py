@@ -28,6 +28,7 @@ from proptrain.train.loop import (
     History,
     NewNetwork,
     OnEpoch,
+    Trained,
     TrainSettings,
     predict_probabilities,
     train_predictor,
@@ -178,6 +179,36 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         on_epoch: OnEpoch | None = None,
     ) -> None:
         """Train a network, the two layers of step 2 if no other is given, and keep its weights."""
+        trained = self._trained(
+            features,
+            soft_labels,
+            stop,
+            random,
+            weighting=weighting,
+            loss_weight=loss_weight,
+            network=network,
+            device=device,
+            on_epoch=on_epoch,
+        )
+        self.weights_ = trained.weights
+        self.history_ = trained.history
+        self.best_epoch_ = trained.best_epoch
+        self.n_iter_ = len(trained.history.train_loss)
+        self.features_checksum_ = checksum(features)
+
+    def _trained(
+        self,
+        features: Features,
+        soft_labels: NDArray[np.float32],
+        stop: StoppingNodes,
+        random: np.random.RandomState,
+        *,
+        weighting: Weighting,
+        loss_weight: float,
+        network: NewNetwork | None = None,
+        device: torch.device | None = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> Trained:
         settings = TrainSettings(
             n_hidden=self.n_hidden,
             dropout=self.dropout,
@@ -187,7 +218,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_epochs=self.max_epochs,
             patience=self.patience,
         )
-        trained = train_predictor(
+        return train_predictor(
             features,
             soft_labels,
             stop,
@@ -198,11 +229,6 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             backend=KERNELS if device is None else torch_backend(device),
             on_epoch=on_epoch,
         )
-        self.weights_ = trained.weights
-        self.history_ = trained.history
-        self.best_epoch_ = trained.best_epoch
-        self.n_iter_ = len(trained.history.train_loss)
-        self.features_checksum_ = checksum(features)
 
     def _network(
         self,

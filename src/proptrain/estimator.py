@@ -21,7 +21,11 @@ from proptrain.classifier import (
 from proptrain.data.dataset import Features
 from proptrain.data.extend import count_new_nodes
 from proptrain.devices import torch_device
-from proptrain.ensemble.predictions import ensemble_predictions, to_distributions
+from proptrain.ensemble.predictions import (
+    ensemble_predictions,
+    spread_or_own,
+    to_distributions,
+)
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem, pose_problem
 from proptrain.propagate.engine import Engine
@@ -185,7 +189,7 @@ class PTAClassifier(GraphClassifier):
         self.reached_ = is_reached(soft_labels)
         self.probabilities_ = predict_probabilities(self.weights_, features)
         scores = ensemble_predictions(self.probabilities_, engine, scheme)
-        return self._finish(problem, _spread_or_own(scores, self.probabilities_))
+        return self._finish(problem, spread_or_own(scores, self.probabilities_))
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         new = predict_probabilities(self.weights_, needed(features))
@@ -194,7 +198,7 @@ class PTAClassifier(GraphClassifier):
             self._enlarged(edges, len(new)),
             self._scheme(),
         )
-        return _spread_or_own(scores[self.graph_.n_nodes :], new)
+        return spread_or_own(scores[self.graph_.n_nodes :], new)
 
     def _soft_labels(
         self,
@@ -357,8 +361,3 @@ class LabelPropagationClassifier(GraphClassifier):
         if self.features_checksum_ < 0:  # it was fitted without features
             return layout
         return {**layout, "features": ("f", (self.graph_.n_nodes, self.n_features_in_))}
-
-
-def _spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the scores as distributions, and a node's own prediction where nothing arrives."""
-    return to_distributions(scores, to_distributions(own, own))

@@ -49,6 +49,7 @@ from proptrain.model_arrays import (
 )
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
+from proptrain.plus import PTAPlusClassifier
 from proptrain.propagate import schemes
 
 FORMAT = 1
@@ -57,6 +58,7 @@ _CLASSES: dict[str, type[GraphClassifier]] = {
     kind.__name__: kind
     for kind in (
         PTAClassifier,
+        PTAPlusClassifier,
         LabelPropagationClassifier,
         GNNClassifier,
         CorrectAndSmoothClassifier,

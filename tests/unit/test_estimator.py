@@ -104,6 +104,7 @@ def sklearn_checks(estimator):
         PLAIN.format("unlabelled=None"),
         *map(NETWORKS.format, ("APPNP", "SGCN", "GCN", "MLP")),
         SMOOTH,
+        "PTAPlusClassifier(max_epochs=60, patience=20, n_rounds=1, unlabelled=None)",
     ],
 )
 def test_every_check_of_scikit_learn_passes_and_none_is_skipped(estimator):

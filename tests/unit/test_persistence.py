@@ -27,6 +27,7 @@ from proptrain import (
     Mean,
     Power,
     PTAClassifier,
+    PTAPlusClassifier,
     static,
 )
 from proptrain import persistence as files
@@ -142,8 +143,9 @@ def test_a_model_comes_back_bit_by_bit(tmp_path, make, scheme):
         *map(gnn, ("MLP", "GCN", "SGCN", "DAGNN", "PPNP")),
         gnn("APPNP", ensemble=False, edge_dropout=0.5, steps=3, normalisation="row"),
         smooth(steps=3),
+        PTAPlusClassifier(n_networks=2, max_epochs=12, n_hidden=4, random_state=3),
     ],
-    ids=lambda clf: getattr(clf, "architecture", "C&S"),
+    ids=lambda clf: getattr(clf, "architecture", type(clf).__name__),
 )
 def test_every_other_trained_model_comes_back_too(tmp_path, clf, layout):
     original = fitted(clf, names=("ham", "spam"), features=layout(X))

@@ -132,9 +132,27 @@ def test_label_noise_is_in_the_training_labels_alone():
     assert (run.noise_kind, run.noise, run.steps) == ("label", 0.5, 10)
 
 
+@pytest.mark.parametrize("kind", ["label", "pair"])
+def test_wrong_stopping_labels_leave_the_training_labels_as_they_are(kind):
+    dataset, spies = make_dataset(), []
+    for noise_kind in (kind, f"{kind}-and-stop"):
+        method = Method("spy", "sees its labels", Spy)
+        spies.append(run_once(dataset, method, SMALL, 5, 0, noise_kind=noise_kind, noise=0.5)[1])
+    clean, noisy = spies
+    training = np.setdiff1d(np.flatnonzero(clean.y >= 0), clean.stopping)
+    np.testing.assert_array_equal(clean.y[training], noisy.y[training])
+    assert (clean.y[training] != dataset.labels[training]).mean() == 0.5
+    stop = clean.stopping
+    np.testing.assert_array_equal(clean.y[stop], dataset.labels[stop])
+    wrong = stop[noisy.y[stop] != dataset.labels[stop]]
+    assert 0.3 < len(wrong) / len(stop) < 0.7
+    if kind == "pair":
+        np.testing.assert_array_equal(noisy.y[wrong], (dataset.labels[wrong] + 1) % 3)
+
+
 @pytest.mark.parametrize("noise", [("edge", 0.1), ("label", None), (None, 0.1)])
 def test_noise_has_a_kind_and_a_rate(noise):
-    with pytest.raises(InvalidInputError, match='"structure" or "label", and a rate'):
+    with pytest.raises(InvalidInputError, match='"structure", "label" or "pair"'):
         run_once(make_dataset(), SPY, SMALL, 11, 0, noise_kind=noise[0], noise=noise[1])
 
 
@@ -336,6 +354,9 @@ def test_a_summary_for_each_method_in_the_order_they_ran():
 # --- methods ----------------------------------------------------------------------------------
 
 
+PTA_OF_PLUS = {"n_rounds": 0, "trust": False, "balance": 0.0, "mass_per_class": None}
+
+
 def test_methods_have_the_papers_settings():
     made = {
         method.name: method.make(alpha=0.2, steps=3, seed=7)
@@ -359,6 +380,14 @@ def test_methods_have_the_papers_settings():
             "learning_rate": 0.01,
         },
         "PTD": {**own, "weighting": "dynamic", "loss_weight": 10.0},
+        "PTA+": {**own},
+        "PTA, fixed mass": {**own, **PTA_OF_PLUS, "mass_per_class": 70.0},
+        "PTA, trust": {**own, **PTA_OF_PLUS, "trust": True},
+        "PTA, mass^0.5": {**own, **PTA_OF_PLUS, "mass_per_class": 70.0, "mass_power": 0.5},
+        "PTA, balance": {**own, **PTA_OF_PLUS, "mass_per_class": 70.0, "balance": 10.0},
+        "PTA, 3 networks": {**own, **PTA_OF_PLUS, "n_networks": 3},
+        "PTA, 1 round": {**own, **PTA_OF_PLUS, "n_rounds": 1},
+        "PTA, 2 rounds": {**own, **PTA_OF_PLUS, "n_rounds": 2},
         "APPNP": {**own, "architecture": "APPNP"},
         "APPNP#": {**own, "architecture": "APPNP", "edge_dropout": 0.5},
         "APPNP-noe": {**own, "architecture": "APPNP", "ensemble": False},
@@ -382,7 +411,7 @@ def test_methods_have_the_papers_settings():
 def test_methods_are_found_in_any_case_and_in_the_order_asked():
     assert [m.name for m in find_methods(["pta(f)", "lp", "Pta"])] == ["PTA(F)", "LP", "PTA"]
     assert [m.name for m in find_methods(["LP", "PTA", "lp"])] == ["LP", "PTA"]  # each once
-    message = r"The method must be one of LP, MLP, .* PTD, PTA, PTA\(F\); got 'GAT'"
+    message = r"The method must be one of LP, MLP, .* PTD, PTA, PTA\(F\), PTA\+; got 'GAT'"
     with pytest.raises(InvalidInputError, match=message):
         find_methods(["PTA", "GAT"])
 

@@ -27,6 +27,7 @@ NAMES = [
     "Mean",
     "PPR",
     "PTAClassifier",
+    "PTAPlusClassifier",
     "Power",
     "Split",
     "StoppingNodes",

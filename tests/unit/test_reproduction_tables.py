@@ -147,7 +147,7 @@ def test_last_row_of_a_data_set_is_the_paired_test(name: str, lead: float, expec
     ("n_pairs", "expected"),
     [
         (0, ("no pairs yet", "–", "–", "0 pairs")),
-        (1, ("–", "–", "too few runs", "1 pair")),
+        (1, ("–", "+8.82", "too few runs", "1 pair")),
         (4, ("too few runs", "4 pairs")),
         (5, ("PTA better", "5 pairs")),
     ],
@@ -362,7 +362,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_markdown_page_links_its_figures_and_closes_its_fence(folder: Path) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
-    assert len(links) == 4
+    assert len(links) == 9
     assert all((folder / link).is_file() for link in links)
     assert text.count("\n````\n") == 2
     assert "&lt;python&gt; 3.11 &amp; more" in text
@@ -383,7 +383,7 @@ def test_html_page_is_sound_and_loads_nothing(folder: Path) -> None:
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     assert "&lt;script&gt;" in html
-    assert html.count("<svg") == 4
+    assert html.count("<svg") == 9
 
 
 def test_both_pages_say_the_same_numbers(folder: Path) -> None:

@@ -25,7 +25,7 @@ from proptrain.experiments.methods import METHODS
 from proptrain.experiments.protocol import Protocol, Run, run_once
 from proptrain.experiments.remaining import remaining_seconds
 from proptrain.experiments.runner import Failure, _started_workers, run_tasks
-from proptrain.experiments.specs import EXPERIMENTS
+from proptrain.experiments.specs import EXPERIMENTS, find_experiments
 from proptrain.experiments.tasks import MAX_RUNS, Task, canonical, list_tasks, runs_of, task_of
 from proptrain.experiments.versions import (
     SOURCES,
@@ -53,6 +53,7 @@ def made_run(task, seconds=1.0):
         seconds=seconds,
         experiment=task.experiment,
         noise=task.noise,
+        labels_per_class=task.labels_per_class,
         noise_kind=task.noise_kind,
         steps=task.steps,
         timed=task.timed,
@@ -99,6 +100,34 @@ def test_every_cell_of_an_experiment_has_its_runs():
     assert {task.steps for task in structure if task.method != "MLP"} == {2}
     assert len(structure) == 4 * (3 * 8 + 1) * 10  # nothing changes for the MLP
     assert list_tasks([EXPERIMENTS["table2"], EXPERIMENTS["table3"]]) == []
+
+
+def test_few_labels_are_tasks_of_their_own_but_for_the_usual_number():
+    tasks = list_tasks([EXPERIMENTS["few-labels"].narrowed(datasets=["cora_ml"], n_runs=1)])
+    assert {task.labels_per_class for task in tasks} == {1, 2, 5, 10, None}
+    assert {task for task in tasks if task.labels_per_class is None} <= set(
+        list_tasks([EXPERIMENTS[name] for name in ("table5", "systems", "plus")])
+    )
+
+
+def test_runs_with_the_usual_number_of_labels_stand_at_that_point():
+    experiment = EXPERIMENTS["few-labels"].narrowed(datasets=["cora_ml"], n_runs=1)
+    runs = [made_run(task) for task in list_tasks([experiment])]
+    own = runs_of(experiment, runs)
+    assert {run.point for run in own if run.method == "PTA"} == {1, 2, 5, 10, 20}
+    assert {run.point for run in runs_of(EXPERIMENTS["plus"], runs)} == {None}
+
+
+@pytest.mark.parametrize("name", ["wrong-labels", "wrong-labels-pair", "wrong-stopping"])
+def test_without_wrong_labels_all_kinds_of_noise_are_one(name):
+    tasks = [task for task in list_tasks([EXPERIMENTS[name]]) if not task.noise]
+    assert {task.noise_kind for task in tasks} == {None}
+
+
+def test_the_groups_are_all_experiments_each_once():
+    together = [one for name in ("all", "beyond") for one in find_experiments(name)]
+    assert together == list(EXPERIMENTS.values())
+    assert {one.name for one in find_experiments("beyond")} >= {"plus", "few-labels", "ablation"}
 
 
 def test_tables_share_their_runs_and_timed_ones_among_themselves():

@@ -47,11 +47,12 @@ def write_pages(
 def _commands(shown: list[Experiment], chosen: list[Experiment], runs: list[Run]) -> str:
     """Return the commands that give the same numbers elsewhere: without folders and workers."""
     from proptrain.experiments.coverage import in_parts
-    from proptrain.experiments.specs import EXPERIMENTS
+    from proptrain.experiments.specs import GROUPS
 
     parts = [part for experiment in shown for part in in_parts(experiment, chosen, runs)]
-    if parts == list(EXPERIMENTS.values()):
-        return "proptrain reproduce all"
+    for name, experiments in GROUPS.items():
+        if parts == list(experiments):
+            return f"proptrain reproduce {name}"
     return "\n".join(map(_command, parts))
 
 

@@ -28,7 +28,8 @@ NameArgument = Annotated[
     typer.Argument(
         help="table2 … table8, structure-noise, structure-noise-pta, label-noise, initialisation, "
         "systems (that the paper's tables leave out), readings (of what the paper leaves open), or "
-        "all."
+        "all of these; plus, few-labels, wrong-labels, wrong-labels-pair, wrong-stopping, "
+        "wrong-stopping-pair, ablation, or beyond for all of these."
     ),
 ]
 DatasetsOption = Annotated[
@@ -42,8 +43,8 @@ MethodsOption = Annotated[
 RunsOption = Annotated[
     int | None,
     typer.Option(
-        help="Runs of each method on each data set, 1 to 100; with `all`, no more than each "
-        "experiment has by itself. \\[default: the experiment's number]"
+        help="Runs of each method on each data set, 1 to 100; with `all` and `beyond`, no more "
+        "than each experiment has by itself. \\[default: the experiment's number]"
     ),
 ]
 WorkersOption = Annotated[
@@ -74,7 +75,7 @@ def reproduce(
     same command goes on where it stopped, and experiments in one folder share their runs.
 
     Two experiments are not the paper's: systems has those that its tables leave out, and readings
-    compares, on validation nodes only, what its text leaves open.
+    compares, on validation nodes only, what its text leaves open. Those of `beyond` measure PTA+.
 
     Examples: proptrain reproduce table5 --runs 20;
     proptrain reproduce label-noise --dataset cora_ml --method PTA --method PTS
@@ -109,7 +110,7 @@ def _choose(
     """Return the experiments with the user's choices in them, all of which can be run."""
     from proptrain.data.catalog import CATALOG, find_entry
     from proptrain.experiments.methods import find_methods
-    from proptrain.experiments.specs import find_experiments
+    from proptrain.experiments.specs import GROUPS, find_experiments
     from proptrain.experiments.tasks import MAX_RUNS, N_INITIALISATIONS
 
     found = find_experiments(name)
@@ -120,13 +121,13 @@ def _choose(
         )
     for one in datasets:
         find_entry(one)
-    if name != "all":
+    if name not in GROUPS:
         _check_used(found[0], datasets, methods, n_runs)
     return [
         experiment.narrowed(
             datasets=[one for one in CATALOG if one in datasets],
             methods=[one.name for one in find_methods(methods)],
-            n_runs=min(n_runs, experiment.n_runs) if n_runs and name == "all" else n_runs,
+            n_runs=min(n_runs, experiment.n_runs) if n_runs and name in GROUPS else n_runs,
         )
         for experiment in found
     ]
@@ -200,9 +201,10 @@ def _results(
             {"experiment": experiment.name, **asdict(make_table(experiment, done, datasets))}
         )
         own = runs_of(experiment, done) if experiment.has_runs else []
-        for dataset, rate in product(experiment.datasets, experiment.rates):
-            cell = [run for run in own if run.dataset == dataset and rate in (None, run.noise)]
-            named = {"experiment": experiment.name, "dataset": dataset, "noise": rate}
+        for dataset, point in product(experiment.datasets, experiment.points or (None,)):
+            cell = [run for run in own if run.dataset == dataset and point in (None, run.point)]
+            axis = "labels_per_class" if experiment.labels != (None,) else "noise"
+            named = {"experiment": experiment.name, "dataset": dataset, axis: point}
             accuracies += [
                 {**named, "method": summary.method, **summary.to_json()}
                 for summary in summarise(cell)

@@ -31,3 +31,8 @@ def to_distributions(scores: NDArray[Any], fallback: NDArray[Any]) -> NDArray[np
     scores = np.asarray(scores, dtype=np.float64)
     mass = scores.sum(axis=1, keepdims=True)
     return np.where(mass > 0, scores / np.where(mass > 0, mass, 1.0), fallback)
+
+
+def spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the scores as distributions, and a node's own prediction where nothing arrives."""
+    return to_distributions(scores, to_distributions(own, own))

@@ -43,7 +43,7 @@ def in_parts(
         return [shown]
     cells = {cell for one in chosen if one.name == shown.name for cell in _cells_of(one)}
     cells |= {(run.dataset, run.method) for run in _made_for(shown, runs)}
-    cells |= _cells_at_every_rate(shown, runs)
+    cells |= _cells_at_every_point(shown, runs)
     parts: dict[tuple[str, ...], list[str]] = {}
     for dataset in shown.datasets:
         methods = tuple(name for name in shown.methods if (dataset, name) in cells)
@@ -54,11 +54,11 @@ def in_parts(
     ]
 
 
-def _cells_at_every_rate(experiment: Experiment, runs: Sequence[Run]) -> set[_Cell]:
-    """Return what has been run for whichever experiment, at all rates of noise of this one."""
-    points = {(run.dataset, run.method, run.noise) for run in runs_of(experiment, runs)}
-    n_rates = Counter((dataset, method) for dataset, method, _ in points)
-    return {cell for cell, number in n_rates.items() if number == len(experiment.rates)}
+def _cells_at_every_point(experiment: Experiment, runs: Sequence[Run]) -> set[_Cell]:
+    """Return what has been run for whichever experiment, at all points of this one's curves."""
+    points = {(run.dataset, run.method, run.point) for run in runs_of(experiment, runs)}
+    n_points = Counter((dataset, method) for dataset, method, _ in points)
+    return {cell for cell, number in n_points.items() if number == experiment.n_points}
 
 
 def _cells_of(experiment: Experiment) -> Iterable[_Cell]:
@@ -75,7 +75,7 @@ def _cells_run(experiment: Experiment, runs: Sequence[Run]) -> list[_Cell]:
     methods = dict.fromkeys([*experiment.methods, *(method for _, method in made)])
     everything = replace(experiment, datasets=tuple(CATALOG), methods=tuple(methods))
     counts = Counter((run.dataset, run.method) for run in runs_of(everything, runs))
-    n_complete = experiment.n_runs * len(experiment.rates)
+    n_complete = experiment.n_runs * experiment.n_points
     complete = [cell for cell, count in counts.items() if count == n_complete]
     return list(dict.fromkeys([*made, *complete]))
 

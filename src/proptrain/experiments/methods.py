@@ -10,6 +10,7 @@ from proptrain.errors import unknown_name
 from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
+from proptrain.plus import MASS_PER_CLASS, PTAPlusClassifier
 
 
 class Make(Protocol):
@@ -43,6 +44,26 @@ def _made_of(kind: Callable[..., Any], **settings: Any) -> Make:
 def _pta(**settings: Any) -> Make:
     # Not on whatever a machine has: results are to be the same on all of them.
     return _made_of(PTAClassifier, device="cpu", **settings)
+
+
+def _plus(**settings: Any) -> Make:
+    return _made_of(PTAPlusClassifier, device="cpu", **settings)
+
+
+_INGREDIENTS: dict[str, dict[str, Any]] = {
+    "PTA, fixed mass": {"mass_per_class": MASS_PER_CLASS},
+    "PTA, trust": {"trust": True},
+    "PTA, mass^0.5": {"mass_power": 0.5, "mass_per_class": MASS_PER_CLASS},
+    "PTA, balance": {"balance": 10.0, "mass_per_class": MASS_PER_CLASS},
+    "PTA, 3 networks": {"n_networks": 3},
+    "PTA, 1 round": {"n_rounds": 1},
+    "PTA, 2 rounds": {"n_rounds": 2},
+}
+
+
+def _one_ingredient(**ingredient: Any) -> Make:
+    none = {"n_rounds": 0, "trust": False, "balance": 0.0, "mass_per_class": None}
+    return _plus(**{**none, **ingredient})
 
 
 def _appnp(**settings: Any) -> Make:
@@ -96,6 +117,13 @@ METHODS = {
         ),
         Method("PTA", "propagate, then train adaptively", _pta()),
         Method("PTA(F)", "PTA with fast early stopping", _pta(fast=True)),
+        Method("PTA+", "PTA that learns from its own predictions too", _plus()),
+        *(
+            Method(
+                name, "PTA with one ingredient of PTA+", _one_ingredient(**ingredient), variant=True
+            )
+            for name, ingredient in _INGREDIENTS.items()
+        ),
         Method(
             "PTS lr 0.01",
             "PTS at the published command's rate",

@@ -9,7 +9,6 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from proptrain.data.dataset import Dataset
 from proptrain.data.labels import check_classes
@@ -49,6 +48,11 @@ class Run:
     """Whether it used the seeds and nodes for tuning, and left the test nodes alone."""
     code: str = ""
     """The state of the code and packages that made it, see `versions.code_digest`."""
+
+    @property
+    def point(self) -> float | None:
+        """Where it stands on the axis of what an experiment varies; None if nothing is varied."""
+        return self.noise if self.labels_per_class is None else self.labels_per_class
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a dictionary, without those that have their default."""
@@ -154,10 +158,11 @@ def run_once(
     The classifier is given the labels of training and stopping nodes only, so test labels cannot
     leak, and the stopping nodes by name, so their labels can only stop. Noise of some kind and
     rate is drawn from the split's seed: every method meets the same wrong edges or training labels.
-    What is measured, and what training stops by, are the true labels.
+    What is measured are the true labels, and so is what training stops by, unless the kind of noise
+    says otherwise.
     """
     split = protocol.split(dataset, split_seed)
-    given = _with_noise(dataset, split.train, noise_kind, noise, split_seed)
+    given = _with_noise(dataset, split, noise_kind, noise, split_seed)
     labels = np.full(dataset.n_nodes, -1)
     seen = np.concatenate([split.train, split.stop])
     labels[seen] = given.labels[seen]
@@ -189,14 +194,10 @@ def run_once(
 
 
 def _with_noise(
-    dataset: Dataset,
-    train: NDArray[np.int64],
-    kind: str | None,
-    rate: float | None,
-    seed: int,
+    dataset: Dataset, split: Split, kind: str | None, rate: float | None, seed: int
 ) -> Dataset:
-    """Return the data set with that rate of wrong edges, or of wrong labels of training nodes."""
-    from proptrain.data.noise import with_label_noise, with_structure_noise
+    """Return the data set with that rate of wrong edges, or of wrong labels."""
+    from proptrain.data.noise import LabelNoise, with_label_noise, with_structure_noise
 
     match kind, rate:
         case None, None:
@@ -204,12 +205,19 @@ def _with_noise(
         case "structure", float():
             graph = with_structure_noise(dataset.graph, dataset.labels, rate, seed)
             return replace(dataset, graph=graph)
-        case "label", float():
-            labels = with_label_noise(dataset.labels, train, dataset.n_classes, rate, seed)
+        case "label" | "pair" | "label-and-stop" | "pair-and-stop", float():
+            drawn = {seed: split.train}
+            if kind.endswith("stop"):  # by another seed: the training labels stay as without
+                drawn[(seed + 1) % 2**32] = split.stop
+            labels = dataset.labels
+            to: LabelNoise = "pair" if kind.startswith("pair") else "uniform"
+            for own, nodes in drawn.items():
+                labels = with_label_noise(labels, nodes, dataset.n_classes, rate, own, kind=to)
             return replace(dataset, labels=labels)
     raise InvalidInputError(
-        'Noise must have a kind, "structure" or "label", and a rate as a floating-point number, '
-        f"or neither of the two; got {kind!r} and {rate!r}."
+        'Noise must have a kind, "structure", "label" or "pair", the last two with "-and-stop" or '
+        "without, and a rate as a floating-point number, or neither of the two; "
+        f"got {kind!r} and {rate!r}."
     )
 
 

@@ -15,13 +15,13 @@ BySplit = dict[int, list[float]]
 
 
 def select(
-    runs: Iterable[Run], dataset: str, method: str, rate: float | None = None
+    runs: Iterable[Run], dataset: str, method: str, point: float | None = None
 ) -> tuple[Run, ...]:
-    """Return the runs of one method on one data set, at one rate of noise if it is given."""
+    """Return the runs of one method on one data set, at one point of its curve if it is given."""
     return tuple(
         run
         for run in runs
-        if run.dataset == dataset and run.method == method and rate in (None, run.noise)
+        if run.dataset == dataset and run.method == method and point in (None, run.point)
     )
 
 
@@ -108,7 +108,7 @@ def _pairs(first: Iterable[Run], second: Iterable[Run]) -> Iterator[tuple[Run, R
 
 
 def _seeds(run: Run) -> tuple[int, int, float]:
-    return run.split_seed, run.init_seed, -1.0 if run.noise is None else run.noise
+    return run.split_seed, run.init_seed, -1.0 if run.point is None else run.point
 
 
 def _by_split(values: Iterable[tuple[int, float]]) -> BySplit:

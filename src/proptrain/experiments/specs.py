@@ -1,4 +1,4 @@
-"""One frozen specification for each table and figure of the paper, and for two tables of ours."""
+"""One frozen specification for each table and figure of the paper, and for those of ours."""
 
 from __future__ import annotations
 
@@ -10,9 +10,24 @@ from proptrain.errors import unknown_name
 
 DATASETS = ("citeseer", "cora_ml", "pubmed", "ms_academic")
 
+PLUS_INGREDIENTS = (
+    "PTA, fixed mass",
+    "PTA, trust",
+    "PTA, mass^0.5",
+    "PTA, balance",
+    "PTA, 3 networks",
+    "PTA, 1 round",
+    "PTA, 2 rounds",
+)
+"""PTA with one thing of PTA+ or of what was tried for it; methods of these names exist."""
+
 Kind = Literal[
     "statistics", "characteristics", "accuracy", "epoch-time", "total-time", "curve", "box"
 ]
+
+
+NoiseKind = Literal["structure", "label", "pair", "label-and-stop", "pair-and-stop"]
+"""In what: the edges; the training labels, any wrong class or the next one; the stopping too."""
 
 
 @dataclass(frozen=True)
@@ -26,21 +41,54 @@ class Experiment:
     methods: tuple[str, ...] = ()
     n_runs: int = 100
     """Runs of every method on every data set, and at every rate of noise."""
-    noise: Literal["structure", "label"] | None = None
+    noise: NoiseKind | None = None
     rates: tuple[float | None, ...] = (None,)
     """The rates of noise; one None where there is none."""
+    labels: tuple[int | None, ...] = (None,)
+    """Training labels of each class; one None for as many as the paper has."""
     steps: int = 10
     """Steps of propagation."""
     alone: bool = False
     """Whether runs must not share the machine with each other, because they are timed."""
     validation: bool = False
     """Whether it settles a choice, and so must not look at the test seeds and nodes."""
+    beyond: bool = False
+    """Whether it goes beyond the paper."""
     datasets: tuple[str, ...] = DATASETS
 
     @property
     def has_runs(self) -> bool:
         """Whether something must be trained for it."""
         return self.kind not in ("statistics", "characteristics")
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """What its curves are drawn against: rates of noise, or labels per class."""
+        return tuple(point for point in (*self.rates, *self.labels) if point is not None)
+
+    @property
+    def n_points(self) -> int:
+        """How many there are; one where nothing is varied."""
+        return max(len(self.points), 1)
+
+    @property
+    def axis(self) -> str:
+        """What the points are.
+
+        >>> EXPERIMENTS["label-noise"].axis
+        'wrong labels'
+        """
+        if self.noise is None:
+            return "labels per class"
+        return "edges that join two classes" if self.noise == "structure" else "wrong labels"
+
+    def tell(self, point: float) -> str:
+        """Write a point as on the axis.
+
+        >>> EXPERIMENTS["label-noise"].tell(0.3)
+        '30 %'
+        """
+        return f"{point:g}" if self.noise is None else f"{100 * point:g} %"
 
     @property
     def heading(self) -> str:
@@ -69,6 +117,15 @@ class Experiment:
 _STRUCTURE_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 _NARROW_RATES = (0.1, 0.15, 0.2, 0.25, 0.3)
 _LABEL_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+_FEW_LABELS = (1, 2, 5, 10, 20)
+_COMPARED = ("LP", "APPNP", "PTA", "PTA+")
+
+
+def _wrong_labels(name: str, title: str, noise: NoiseKind) -> Experiment:
+    return Experiment(
+        name, title, "curve", _COMPARED, 10, noise=noise, rates=_LABEL_RATES, beyond=True
+    )
+
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -160,14 +217,46 @@ EXPERIMENTS = {
             5,
             validation=True,
         ),
+        Experiment("plus", "PTA+ beside PTA", "accuracy", ("PTA", "PTA+"), beyond=True),
+        Experiment(
+            "few-labels", "Few labels", "curve", _COMPARED, 20, labels=_FEW_LABELS, beyond=True
+        ),
+        _wrong_labels("wrong-labels", "Wrong labels of any other class", "label"),
+        _wrong_labels("wrong-labels-pair", "Wrong labels of the next class", "pair"),
+        _wrong_labels(
+            "wrong-stopping",
+            "Wrong labels of any other class, also of the stopping nodes",
+            "label-and-stop",
+        ),
+        _wrong_labels(
+            "wrong-stopping-pair",
+            "Wrong labels of the next class, also of the stopping nodes",
+            "pair-and-stop",
+        ),
+        Experiment(
+            "ablation",
+            "What each ingredient of PTA+ brings: validation seeds and nodes only",
+            "accuracy",
+            ("PTA", *PLUS_INGREDIENTS, "PTA+"),
+            20,
+            validation=True,
+            beyond=True,
+        ),
     )
 }
 
 
+GROUPS = {
+    name: tuple(one for one in EXPERIMENTS.values() if one.beyond == beyond)
+    for name, beyond in (("all", False), ("beyond", True))
+}
+"""Those that one command runs together."""
+
+
 def find_experiments(name: str) -> list[Experiment]:
-    """Return the experiment of this name, or all of them for "all"."""
-    if name == "all":
-        return list(EXPERIMENTS.values())
+    """Return the experiment of this name, or all of a group."""
+    if name in GROUPS:
+        return list(GROUPS[name])
     if name not in EXPERIMENTS:
-        raise unknown_name("The experiment", name, [*EXPERIMENTS, "all"])
+        raise unknown_name("The experiment", name, [*EXPERIMENTS, *GROUPS])
     return [EXPERIMENTS[name]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 from proptrain.data.catalog import CATALOG
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from proptrain.experiments.specs import Experiment
 
 N_INITIALISATIONS = 5
+LABELS_PER_CLASS = 20
+"""That train, where an experiment does not say otherwise."""
 MAX_RUNS = len(TEST_SEEDS) * N_INITIALISATIONS
 
 
@@ -41,8 +44,9 @@ class Task:
     def __str__(self) -> str:
         """Say what is run, as one would to a colleague."""
         noise = "" if self.noise is None else f" with {self.noise:.0%} {self.noise_kind} noise"
+        few = "" if self.labels_per_class is None else f", {self.labels_per_class} labels per class"
         seeds = f"split {self.split_seed}, initialisation {self.init_seed}"
-        return f"{self.method} on {self.dataset}{noise} ({seeds})"
+        return f"{self.method} on {self.dataset}{noise}{few} ({seeds})"
 
 
 def canonical(task: Task) -> Task:
@@ -55,9 +59,11 @@ def canonical(task: Task) -> Task:
     from proptrain.experiments.methods import METHODS  # brings torch along
 
     method = METHODS.get(task.method)
-    if task.noise_kind == "label" and task.noise == 0:
+    if task.noise_kind not in (None, "structure") and task.noise == 0:
         # Rate 0 of structure noise is something else: it takes the graph's own noise away.
         task = _without_noise(task)
+    if task.labels_per_class == LABELS_PER_CLASS:
+        task = replace(task, labels_per_class=None)
     if method is not None and not method.uses_graph:
         task = replace(task, steps=Task.steps)
         task = _without_noise(task) if task.noise_kind == "structure" else task
@@ -83,11 +89,12 @@ def runs_of(experiment: Experiment, runs: Iterable[Run]) -> list[Run]:
     """
     done = {task_of(run): run for run in runs}
     wanted = dict.fromkeys(
-        (canonical(task), task.noise_kind, task.noise) for task in _wanted_tasks([experiment])
+        (canonical(task), task.noise_kind, task.noise, task.labels_per_class)
+        for task in _wanted_tasks([experiment])
     )
     return [
-        replace(done[task], noise_kind=kind, noise=rate)
-        for task, kind, rate in wanted
+        replace(done[task], noise_kind=kind, noise=rate, labels_per_class=labels)
+        for task, kind, rate, labels in wanted
         if task in done
     ]
 
@@ -116,7 +123,7 @@ def _wanted_tasks(experiments: Iterable[Experiment]) -> Iterable[Task]:
 def _tasks_of(
     experiment: Experiment, dataset: str, split_seed: int, init_seed: int
 ) -> Iterable[Task]:
-    for rate in experiment.rates:
+    for rate, labels in product(experiment.rates, experiment.labels):
         for method in experiment.methods:
             yield Task(
                 dataset,
@@ -126,6 +133,7 @@ def _tasks_of(
                 steps=experiment.steps,
                 noise_kind=experiment.noise,
                 noise=rate,
+                labels_per_class=labels,
                 timed=experiment.alone,
                 validation=experiment.validation,
                 experiment=experiment.name,

@@ -22,6 +22,7 @@ SOURCES = (
     "classifier.py",
     "devices.py",
     "estimator.py",
+    "plus.py",
     "problem.py",
     "torch_sparse.py",
     "data",

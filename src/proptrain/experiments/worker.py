@@ -82,12 +82,13 @@ def run_task(task: Task, data_dir: str | None) -> Run:
 def _protocol(task: Task) -> Protocol:
     from proptrain.data.catalog import find_entry
     from proptrain.experiments.protocol import Protocol
+    from proptrain.experiments.tasks import LABELS_PER_CLASS
 
     entry = find_entry(task.dataset)
     return Protocol(
         n_known=entry.n_known,
         alpha=entry.alpha,
-        per_class=20 if task.labels_per_class is None else task.labels_per_class,
+        per_class=task.labels_per_class or LABELS_PER_CLASS,
         for_tuning=task.validation,
     )
 

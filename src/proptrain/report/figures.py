@@ -1,4 +1,4 @@
-"""The paper's figures: accuracy against noise, and accuracy over many runs.
+"""The figures: accuracy against noise or labels, and accuracy over many runs.
 
 One panel for each data set, two in a row, told apart by markers, dashes and labels as well as by
 colour.
@@ -85,7 +85,7 @@ def caption_of(experiment: Experiment) -> str:
     )
 
 
-# --- accuracy against noise ---------------------------------------------------------------------
+# --- accuracy against noise or labels -----------------------------------------------------------
 
 
 def _curve_figure(experiment: Experiment, runs: list[Run], datasets: Mapping[str, Dataset]) -> str:
@@ -98,39 +98,47 @@ def _curve_figure(experiment: Experiment, runs: list[Run], datasets: Mapping[str
             _draw_curves(axes, experiment, [run for run in runs if run.dataset == name], looks)
             if experiment.noise == "structure" and name in datasets:
                 _mark_own_rate(axes, noise_rate(datasets[name].graph, datasets[name].labels))
-        kind = "structure noise" if experiment.noise == "structure" else "label noise"
-        what = "edges that join two classes" if experiment.noise == "structure" else "wrong labels"
+        unit = "" if experiment.noise is None else ", %"
         for axes in _lowest(panels):
-            axes.set_xlabel(f"{what}, %", labelpad=4)
+            axes.set_xlabel(f"{experiment.axis}{unit}", labelpad=4)
         _legend(figure, looks, n_columns)
-        label = f"{experiment.title}: accuracy of {listed(experiment.methods)} against {kind}"
+        what = f"accuracy of {listed(experiment.methods)} against {experiment.axis}"
+        label = f"{experiment.title}: {what}"
         return inline_svg(figure, experiment.name, label, _told_curves(experiment, runs))
 
 
 def _draw_curves(
     axes: Axes, experiment: Experiment, runs: list[Run], looks: Mapping[str, dict[str, Any]]
 ) -> None:
-    rates = [rate for rate in experiment.rates if rate is not None]
+    wheres = _places(experiment)
+    width = max(wheres.values()) - min(wheres.values())
     for place, (method, look) in enumerate(looks.items()):
         # Side by side, so that no interval hides another.
-        shift = (place - (len(looks) - 1) / 2) * 0.006 * (max(rates) - min(rates))
-        points = [
-            (100 * (rate + shift), bootstrap_mean(percentages(own)))
-            for rate in rates
-            if (own := [run for run in runs if run.method == method and run.noise == rate])
+        shift = (place - (len(looks) - 1) / 2) * 0.006 * width
+        means = [
+            (where + shift, bootstrap_mean(percentages(own)))
+            for point, where in wheres.items()
+            if (own := [run for run in runs if run.method == method and run.point == point])
         ]
-        if not points:
+        if not means:
             continue
-        x = [where for where, _ in points]
-        for where, estimate in points:
+        x = [where for where, _ in means]
+        for where, estimate in means:
             axes.plot(
                 [where] * 2, [estimate.low, estimate.high], color=look["color"], linewidth=0.9
             )
-        axes.plot(x, [estimate.mean for _, estimate in points], markersize=4, **look)
+        axes.plot(x, [estimate.mean for _, estimate in means], markersize=4, **look)
     _finish(axes, empty=not runs)
-    axes.set_xlim(100 * min(rates) - 2, 100 * max(rates) + 2)
-    axes.set_xticks([100 * rate for rate in rates])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    margin = 0.04 * width or 1
+    axes.set_xlim(min(wheres.values()) - margin, max(wheres.values()) + margin)
+    axes.set_xticks(list(wheres.values()), [experiment.tell(one).rstrip(" %") for one in wheres])
+
+
+def _places(experiment: Experiment) -> dict[float, float]:
+    """Return where on the axis each point is: rates as they are, numbers of labels evenly."""
+    if experiment.noise is None:
+        return {point: float(place) for place, point in enumerate(experiment.points)}
+    return {rate: 100 * rate for rate in experiment.points}
 
 
 def _mark_own_rate(axes: Axes, rate: float) -> None:
@@ -155,14 +163,14 @@ def _told_curves(experiment: Experiment, runs: list[Run]) -> str:
     for dataset in experiment.datasets:
         for method in experiment.methods:
             own = select(runs, dataset, method)
-            rates = sorted({run.noise for run in own if run.noise is not None})
+            points = sorted({run.point for run in own if run.point is not None})
             ends = [
-                f"{bootstrap_mean(percentages(select(own, dataset, method, rate))).mean:.1f} % at "
-                f"{100 * rate:g} %"
-                for rate in dict.fromkeys([*rates[:1], *rates[-1:]])
+                f"{bootstrap_mean(percentages(select(own, dataset, method, point))).mean:.1f} % at "
+                f"{experiment.tell(point)}"
+                for point in dict.fromkeys([*points[:1], *points[-1:]])
             ]
             told.append(f"{dataset}, {method}: {' and '.join(ends) or 'no runs yet'}.")
-    return "Mean accuracy by rate of noise. " + " ".join(told)
+    return f"Mean accuracy by {experiment.axis}. " + " ".join(told)
 
 
 # --- accuracy over runs -------------------------------------------------------------------------

@@ -36,7 +36,8 @@ DEVIATIONS = "docs/deviations.md"
 OUTSIDE = ("above", "below")
 """The verdicts on a mean that is not the paper's."""
 
-_TEST = "PTA vs APPNP"
+_TESTS = (("PTA", "APPNP"), ("PTA+", "PTA"))
+"""Who is said to be better than whom."""
 _TEST_NOTE = (
     "p: paired t-test over the splits and initialisations that both have run, as if independent."
 )
@@ -45,18 +46,19 @@ _TEST_NOTE = (
 def accuracy_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
     """Return mean accuracies with their intervals, differences and verdicts."""
     rows: list[tuple[str, ...]] = []
-    tested = {"PTA", "APPNP"} <= set(experiment.methods)
+    tests = [pair for pair in _TESTS if set(pair) <= set(experiment.methods)]
     for dataset in experiment.datasets:
         for method in experiment.methods:
             own = select(runs, dataset, method)
             rows.append((dataset, method, *_accuracy_cells(experiment, dataset, method, own)))
-        if tested:
-            rows.append((dataset, _TEST, *_test_cells(experiment, dataset, runs)))
+        for better, worse in tests:
+            cells = _test_cells(experiment, dataset, runs, better, worse)
+            rows.append((dataset, f"{better} vs {worse}", *cells))
     header = ("data set", "method", "paper, %", "ours, %", "difference", "verdict", "runs")
     notes = (
         "Mean accuracy in per cent ± half the width of its 95 % bootstrap interval over the runs.",
         *_comparison_notes(experiment, rows),
-        *(_TEST_NOTE,) * tested,
+        *(_TEST_NOTE,) * bool(tests),
     )
     return Table(experiment.heading, header, tuple(rows), notes, n_labels=2)
 
@@ -127,23 +129,26 @@ def _done(experiment: Experiment, dataset: str, method: str, n_done: int) -> str
     return f"{n_done} of {len(wanted)}"
 
 
-def _test_cells(experiment: Experiment, dataset: str, runs: Sequence[Run]) -> tuple[str, ...]:
-    published = None if experiment.validation else paper.P_VALUES.get(dataset)
+def _test_cells(
+    experiment: Experiment, dataset: str, runs: Sequence[Run], better: str, worse: str
+) -> tuple[str, ...]:
+    is_papers = not experiment.validation and (better, worse) == _TESTS[0]
+    published = paper.P_VALUES.get(dataset) if is_papers else None
     told = MISSING if published is None else f"p = {scientific(published)}"
-    pta, appnp = paired(select(runs, dataset, "PTA"), select(runs, dataset, "APPNP"))
-    pairs = counted(len(pta), "pair")
-    if not pta:
+    first, second = paired(select(runs, dataset, better), select(runs, dataset, worse))
+    pairs = counted(len(first), "pair")
+    if not first:
         return told, "no pairs yet", MISSING, MISSING, pairs
-    p_value = paired_p_value(pta, appnp)
+    p_value = paired_p_value(first, second)
     ours = MISSING if math.isnan(p_value) else f"p = {scientific(p_value)}"
-    lead = float(np.mean(pta) - np.mean(appnp))
-    judged = _winner(lead, p_value) if len(pta) >= FEWEST else TOO_FEW
-    return told, ours, MISSING, judged, pairs
+    lead = float(np.mean(first) - np.mean(second))
+    judged = _winner(lead, p_value, better, worse) if len(first) >= FEWEST else TOO_FEW
+    return told, ours, signed(lead), judged, pairs
 
 
-def _winner(lead: float, p_value: float) -> str:
+def _winner(lead: float, p_value: float, better: str, worse: str) -> str:
     if math.isnan(p_value):
         return MISSING
     if p_value >= SIGNIFICANT:
         return f"p ≥ {SIGNIFICANT}"
-    return "PTA better" if lead > 0 else "APPNP better"
+    return f"{better if lead > 0 else worse} better"

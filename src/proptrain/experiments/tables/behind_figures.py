@@ -14,23 +14,23 @@ from proptrain.experiments.statistics import bootstrap_mean
 
 
 def curve_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
-    """Return mean accuracies at each rate of noise."""
-    rates = [rate for rate in experiment.rates if rate is not None]
+    """Return mean accuracies at each point of the curves."""
+    points = experiment.points
     rows = [
-        (dataset, method, *(_mean_cell(select(runs, dataset, method, rate)) for rate in rates))
+        (dataset, method, *(_mean_cell(select(runs, dataset, method, point)) for point in points))
         for dataset in experiment.datasets
         for method in experiment.methods
     ]
-    header = ("data set", "method", *(f"{100 * rate:g} %" for rate in rates))
-    kind = "edges that join two classes" if experiment.noise == "structure" else "wrong labels"
+    header = ("data set", "method", *map(experiment.tell, points))
     counts = [
-        len(select(runs, dataset, method, rate))
+        len(select(runs, dataset, method, point))
         for dataset in experiment.datasets
         for method in experiment.methods
-        for rate in rates
+        for point in points
     ]
+    by = experiment.axis if experiment.noise is None else f"the share of {experiment.axis}"
     notes = (
-        f"Mean accuracy in per cent ± half the width of its 95 % interval, by the share of {kind}.",
+        f"Mean accuracy in per cent ± half the width of its 95 % interval, by {by}.",
         f"Runs behind each number: {_range(counts)} of {experiment.n_runs}.",
     )
     return Table(experiment.heading, header, tuple(rows), notes, n_labels=2)

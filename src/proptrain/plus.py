@@ -1,0 +1,379 @@
+"""PTA with more out of the same three steps: the recipe that we recommend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from proptrain.classifier import (
+    GraphClassifier,
+    Layout,
+    checksum,
+    is_reached,
+    needed,
+    watched_nodes,
+)
+from proptrain.data.dataset import Features
+from proptrain.devices import torch_device
+from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
+from proptrain.errors import InvalidInputError
+from proptrain.problem import Problem, pose_problem
+from proptrain.propagate.engine import Engine
+from proptrain.propagate.labels import one_hot, propagate_labels
+from proptrain.propagate.normalisation import Normalisation
+from proptrain.propagate.schemes import Scheme
+from proptrain.propagate.shaping import balance_classes, sharpen, temper_mass, with_total
+from proptrain.propagate.torch_engine import engine_on
+from proptrain.propagate.trust import told_by_others, trust_labels
+from proptrain.train.loop import History, OnEpoch, Trained, predict_probabilities
+from proptrain.train.stopping import ReadOut, StoppingNodes
+from proptrain.train.weighting import Adaptive
+
+MASS_PER_CLASS = 70.0
+"""Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """Networks that were trained side by side, and what they tell together."""
+
+    trained: tuple[Trained, ...]
+    probabilities: NDArray[np.float32]
+    scores: NDArray[Any]
+
+
+class PTAPlusClassifier(GraphClassifier):
+    """PTA that learns a second and a third time, from what it predicted itself.
+
+    The three steps are PTA's, and the graph stays out of training. What is added, each of it a
+    parameter: the soft labels have a total mass that does not depend on how many labels there are;
+    a label that the others contradict counts less; and the predictions, spread over the graph and
+    sharpened, are the soft labels of a further round, the known labels put back in. What the
+    further rounds tell is averaged; if the first alone tells the stopping nodes better, it counts.
+
+    Parameters
+    ----------
+    n_rounds : int
+        Rounds of self-training after the first training; 0 is none.
+    sharpness : float
+        Power of the predictions that make the next round's soft labels.
+    n_networks : int
+        Networks with different initial weights whose predictions are averaged, in every round.
+    trust : bool
+        Whether a label counts less if the others contradict it.
+    mass_power : float
+        Power of the mass that a soft label has: 1 as propagated, 0 the same for all nodes.
+    balance : float
+        Labels per class with which the classes' masses are made equal half-way; with fewer more so,
+        with more less. 0 is never.
+    mass_per_class : float or None
+        Total mass of the soft labels by the number of classes; None leaves it as it is.
+    weighting and the others
+        As in `PTAClassifier`.
+
+    Attributes
+    ----------
+    n_kept_ : number of networks that are averaged
+    trust_ : (t,) how far each training label is trusted, in the order of the training nodes
+    history_ : that of all trainings, one after another; ``n_iter_`` epochs in all, of which
+        ``best_epoch_`` gave the last network that is kept
+    label_distributions_, transduction_, reached_, soft_labels_, probabilities_, classes_
+        As in `PTAClassifier`; the soft labels are those of step 1.
+
+    Examples
+    --------
+    >>> clf = PTAPlusClassifier(random_state=0)
+    >>> X = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]])
+    >>> clf.fit(X, ["left", None, "right", None], graph=[(0, 1), (2, 3), (3, 2)]).transduction_
+    array(['left', 'left', 'right', 'right'], dtype='<U5')
+    """
+
+    _numbers = (*GraphClassifier._numbers, "n_kept_")
+
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 2,
+        sharpness: float = 2.5,
+        n_networks: int = 1,
+        trust: bool = True,
+        mass_power: float = 1.0,
+        balance: float = 10.0,
+        mass_per_class: float | None = MASS_PER_CLASS,
+        epsilon: float = 100.0,
+        alpha: float = 0.1,
+        steps: int = 10,
+        scheme: Scheme | None = None,
+        normalisation: Normalisation = "symmetric",
+        clamp: bool = True,
+        n_hidden: int = 64,
+        dropout: float = 0.0,
+        learning_rate: float = 0.1,
+        loss_weight: float = 0.05,
+        weight_decay: float = 0.005,
+        max_epochs: int = 2000,
+        patience: int = 100,
+        stopping_fraction: float = 0.2,
+        n_neighbors: int = 10,
+        device: Any = "auto",
+        unlabelled: Any = -1,
+        random_state: Any = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.sharpness = sharpness
+        self.n_networks = n_networks
+        self.trust = trust
+        self.mass_power = mass_power
+        self.balance = balance
+        self.mass_per_class = mass_per_class
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.steps = steps
+        self.scheme = scheme
+        self.normalisation = normalisation
+        self.clamp = clamp
+        self.n_hidden = n_hidden
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.loss_weight = loss_weight
+        self.weight_decay = weight_decay
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.stopping_fraction = stopping_fraction
+        self.n_neighbors = n_neighbors
+        self.device = device
+        self.unlabelled = unlabelled
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        graph: Any = None,
+        stopping: Any = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> Self:
+        """Fit to the features X (n, f), labels y (n,) and graph of all nodes.
+
+        As `PTAClassifier.fit`; the epochs that ``on_epoch`` is told count on from round to round.
+        """
+        self._check_parameters()
+        device = torch_device(self.device)
+        features = self._features_of(X, reset=True)
+        random = check_random_state(self.random_state)
+        problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
+        engine = engine_on(device, problem.graph, self.normalisation)
+        self.trust_ = self._trusted(problem, engine, random)
+        self.soft_labels_ = self._soft_labels(
+            problem.codes, problem.train, problem.n_classes, engine
+        )
+        self.reached_ = is_reached(self.soft_labels_)
+        learner = _Learner(self, features, problem, engine, random, device, on_epoch)
+        rounds = [learner.learn(self._first_targets(problem, engine))]
+        for _ in range(self.n_rounds):
+            rounds.append(learner.learn(self._next_targets(rounds[-1].scores, problem)))
+        return self._keep(rounds, learner.better_of(rounds[:1], rounds[1:]), features, problem)
+
+    def _trusted(
+        self, problem: Problem, engine: Engine, random: np.random.RandomState
+    ) -> NDArray[np.float32]:
+        """Return how far each training label is trusted, shape (t,)."""
+        if not self.trust:
+            return np.ones(len(problem.train), dtype=np.float32)
+        told = told_by_others(
+            problem.codes,
+            problem.train,
+            problem.n_classes,
+            engine,
+            self._scheme(),
+            seed=random.randint(2**31 - 1),
+        )
+        return trust_labels(told, problem.codes[problem.train])
+
+    def _first_targets(self, problem: Problem, engine: Engine) -> NDArray[np.float32]:
+        """Return what the first round learns from: the labels, propagated and shaped."""
+        start = one_hot(problem.codes, problem.train, problem.n_classes)
+        start[problem.train] *= self.trust_[:, np.newaxis]
+        fixed = problem.train if self.clamp else None
+        spread = engine.propagate(start, self._scheme(), fixed=fixed)
+        shaped = temper_mass(balance_classes(spread, self._evenness(problem)), self.mass_power)
+        if self.mass_per_class is None:
+            return shaped
+        return with_total(shaped, self._total_mass(problem))
+
+    def _next_targets(self, scores: NDArray[Any], problem: Problem) -> NDArray[np.float32]:
+        """Return what a further round learns from: sharpened predictions, known labels put in.
+
+        All nodes have the same mass. A known label has the mass of 1 that it began with, as far as
+        it is trusted, which is many times more while there are few labels to a node.
+        """
+        predicted = balance_classes(sharpen(scores, self.sharpness), self._evenness(problem))
+        targets = with_total(predicted, self._total_mass(problem))
+        trust = self.trust_[:, np.newaxis]
+        known = one_hot(problem.codes, problem.train, problem.n_classes)[problem.train]
+        targets[problem.train] = trust * known + (1 - trust) * targets[problem.train]
+        return targets
+
+    def _evenness(self, problem: Problem) -> float:
+        """Return how far the classes are balanced, from 0 to 1.
+
+        With few labels chance decides how far each class's reach, with many the class's size does.
+        """
+        per_class = len(problem.train) / problem.n_classes
+        return self.balance / (self.balance + per_class)
+
+    def _total_mass(self, problem: Problem) -> float:
+        if self.mass_per_class is None:
+            return float(self.soft_labels_.sum(dtype=np.float64))
+        return self.mass_per_class * problem.n_classes
+
+    def _keep(
+        self, rounds: list[_Round], kept: _Round, features: Features, problem: Problem
+    ) -> Self:
+        trainings = [trained for done in rounds for trained in done.trained]
+        lengths = [len(trained.history.gamma) for trained in trainings]
+        last = kept.trained[-1]
+        self.history_ = _joined([trained.history for trained in trainings])
+        self.n_iter_ = sum(lengths)
+        self.best_epoch_ = sum(lengths[: trainings.index(last)]) + last.best_epoch
+        self.n_kept_ = len(kept.trained)
+        self.weights_ = {
+            name: np.stack([one.weights[name] for one in kept.trained]) for name in last.weights
+        }
+        self.features_checksum_ = checksum(features)
+        self.probabilities_ = kept.probabilities
+        return self._finish(problem, spread_or_own(kept.scores, kept.probabilities))
+
+    def _from_features(self, features: Features) -> NDArray[np.float64]:
+        told = self._told_by_networks(features)
+        return spread_or_own(told, told)
+
+    def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
+        new = self._told_by_networks(needed(features))
+        scores = ensemble_predictions(
+            np.concatenate([self.probabilities_, new]),
+            self._enlarged(edges, len(new)),
+            self._scheme(),
+        )
+        return spread_or_own(scores[self.graph_.n_nodes :], new)
+
+    def _told_by_networks(self, features: Features) -> NDArray[np.float32]:
+        """Return the mean of what the networks tell, shape (m, C)."""
+        networks = [
+            {name: stacked[place] for name, stacked in self.weights_.items()}
+            for place in range(self.n_kept_)
+        ]
+        return _mean([predict_probabilities(weights, features) for weights in networks])
+
+    def _layout(self) -> Layout:
+        of_nodes = super()._layout()
+        told = of_nodes["label_distributions_"]
+        trained = {
+            name: (kind, (self.n_kept_, *shape) if name.startswith("weights.") else shape)
+            for name, (kind, shape) in self._trained_layout().items()
+        }
+        own: Layout = {"soft_labels_": told, "probabilities_": told, "trust_": ("f", (None,))}
+        return {**of_nodes, **trained, **own}
+
+    def _check_parameters(self) -> None:
+        self._check_switches("clamp", "trust")
+        for name, lowest in {"n_rounds": 0, "n_networks": 1}.items():
+            value = getattr(self, name)
+            is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not (is_whole and value >= lowest):
+                raise InvalidInputError(
+                    f"{name} must be a whole number, {lowest} or more, got {value!r}."
+                )
+        mass = 1.0 if self.mass_per_class is None else self.mass_per_class
+        limits = {
+            "sharpness": (self.sharpness, "above 0"),
+            "mass_per_class": (mass, "above 0"),
+            "mass_power": (self.mass_power, "0 or more"),
+            "balance": (self.balance, "0 or more"),
+        }
+        for name, (value, wanted) in limits.items():
+            is_number = isinstance(value, float | int | np.number) and not isinstance(value, bool)
+            holds = is_number and 0 <= value < np.inf and (value > 0 or wanted == "0 or more")
+            if not holds:
+                raise InvalidInputError(f"{name} must be a number {wanted}, got {value!r}.")
+
+
+class _Learner:
+    """Trains round after round on one problem; only the soft labels change."""
+
+    def __init__(
+        self,
+        classifier: PTAPlusClassifier,
+        features: Features,
+        problem: Problem,
+        engine: Engine,
+        random: np.random.RandomState,
+        device: torch.device | None,
+        on_epoch: OnEpoch | None,
+    ) -> None:
+        watched, scheme = watched_nodes(problem), classifier._scheme()
+        labels = (problem.codes, watched, problem.n_classes)
+        self._classifier, self._features, self._random = classifier, features, random
+        self._device, self._on_epoch, self._n_epochs = device, on_epoch, 0
+        self._ensemble: ReadOut = partial(ensemble_predictions, engine=engine, scheme=scheme)
+        self._stop = StoppingNodes(
+            watched,
+            problem.codes[watched],
+            propagate_labels(*labels, engine, scheme, clamp=classifier.clamp),
+            self._ensemble,
+        )
+
+    def learn(self, targets: NDArray[np.float32]) -> _Round:
+        """Train the networks of a round."""
+        trained = tuple(self._train(targets) for _ in range(self._classifier.n_networks))
+        told = _mean([predict_probabilities(one.weights, self._features) for one in trained])
+        return _Round(trained, told, self._ensemble(told))
+
+    def better_of(self, first: list[_Round], further: list[_Round]) -> _Round:
+        """Return the networks of the further rounds as one, or the first if it is better."""
+        if not further:
+            return first[0]
+        told = _mean([done.probabilities for done in further])
+        if self._stop.accuracy(first[0].probabilities) > self._stop.accuracy(told):
+            return first[0]
+        trained = tuple(one for done in further for one in done.trained)
+        return _Round(trained, told, self._ensemble(told))
+
+    def _train(self, targets: NDArray[np.float32]) -> Trained:
+        told: OnEpoch | None = None
+        if self._on_epoch is not None:
+            told = partial(_tell_later, self._on_epoch, self._n_epochs)
+        trained = self._classifier._trained(
+            self._features,
+            targets,
+            self._stop,
+            self._random,
+            weighting=Adaptive(self._classifier.epsilon),
+            loss_weight=self._classifier.loss_weight,
+            device=self._device,
+            on_epoch=told,
+        )
+        self._n_epochs += len(trained.history.gamma)
+        return trained
+
+
+def _tell_later(on_epoch: OnEpoch, n_before: int, epoch: int, accuracy: float) -> None:
+    """Tell an epoch with the number that it has after those of other trainings."""
+    on_epoch(n_before + epoch, accuracy)
+
+
+def _mean(told: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    return np.asarray(np.mean(told, axis=0), dtype=np.float32)
+
+
+def _joined(histories: list[History]) -> History:
+    """Return the epochs of all, one after another."""
+    return History(
+        *(sum((getattr(one, field.name) for one in histories), ()) for field in fields(History))
+    )

@@ -1,0 +1,74 @@
+"""How far each known label can be trusted, by what the other labels say of its node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.propagate.engine import Engine
+from proptrain.propagate.labels import propagate_labels
+from proptrain.propagate.schemes import Scheme
+
+
+def told_by_others(
+    codes: NDArray[Any],
+    known: NDArray[np.int64],
+    n_classes: int,
+    engine: Engine,
+    scheme: Scheme,
+    *,
+    n_folds: int = 5,
+    seed: int = 0,
+) -> NDArray[np.float32]:
+    """Return the soft label (k, C) that each known node gets from labels outside its fold.
+
+    The known nodes of each class are dealt out to the folds; a fold is left out while the others'
+    labels are propagated, so no label speaks for itself. It takes a propagation for each fold,
+    however many labels there are.
+    """
+    folds = deal_folds(codes[known], n_folds, seed)
+    told = np.zeros((len(known), n_classes), dtype=np.float32)
+    for fold in np.unique(folds):
+        out = folds == fold
+        if not out.all():
+            soft_labels = propagate_labels(codes, known[~out], n_classes, engine, scheme)
+            told[out] = soft_labels[known[out]]
+    return told
+
+
+def deal_folds(codes: NDArray[Any], n_folds: int, seed: int) -> NDArray[np.int64]:
+    """Return a fold for each label (k,), so that every class is spread evenly over the folds.
+
+    >>> np.bincount(deal_folds(np.array([0, 0, 0, 0, 1, 1]), n_folds=2, seed=0)).tolist()
+    [3, 3]
+    """
+    shuffled = np.random.RandomState(seed).permutation(len(codes))
+    order = shuffled[np.argsort(codes[shuffled], kind="stable")]  # class by class
+    folds = np.empty(len(codes), dtype=np.int64)
+    folds[order] = np.arange(len(codes)) % n_folds
+    return folds
+
+
+def trust_labels(
+    told: NDArray[np.float32], codes: NDArray[Any], *, patience: float = 3.0
+) -> NDArray[np.float32]:
+    """Return how far each known label can be trusted (k,), above 0 and at most 1.
+
+    ``told`` (k, C) is what the others say of each node, ``codes`` (k,) the label that it was given.
+    A label that no other class outdoes has 1; otherwise the root of its class's mass by the
+    other's, as far as its class has other labels that could have spoken for it (``patience``: how
+    many of them count half).
+    """
+    rows = np.arange(len(codes))
+    own = told[rows, codes]
+    others = told.copy()
+    others[rows, codes] = 0
+    # Next to no mass says next to nothing, whichever way it leans.
+    doubt = 0.1 * np.median(told.sum(axis=1)) + np.finfo(np.float32).tiny
+    share = (own + doubt) / (np.maximum(own, others.max(axis=1)) + doubt)
+    n_others = np.bincount(codes)[codes] - 1
+    # The root, because a label may well be right against its neighbours: on clean labels doubts
+    # cost more than they bring.
+    return np.asarray(np.sqrt(share) ** (n_others / (n_others + patience)), dtype=np.float32)

@@ -1,0 +1,233 @@
+"""PTA+: each ingredient does what it says, alone and together, and PTA stays what it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from proptrain import (
+    PPR,
+    Graph,
+    LocalEngine,
+    PTAClassifier,
+    PTAPlusClassifier,
+    extend_graph,
+    load_dataset,
+    split_nodes,
+    with_label_noise,
+)
+from proptrain.errors import InvalidInputError
+
+BARE = {"n_rounds": 0, "trust": False, "balance": 0, "mass_per_class": None}
+"""What makes it PTA."""
+
+
+def two_groups(seed=0, n=60, n_labelled=8):
+    """Features, all classes, labels with -1 for most nodes, and a graph of two groups."""
+    random = np.random.RandomState(seed)
+    truth = np.arange(n) % 2
+    features = random.rand(n, 6) + truth[:, None] * np.array([1, 0.5, 0, 0, 0, 0])
+    alike = truth[:, None] == truth
+    upper = np.triu(random.rand(n, n) < np.where(alike, 0.25, 0.02), 1)
+    labels = np.where(np.arange(n) < 2 * n_labelled, truth, -1)
+    return features, truth, labels, Graph(sp.csr_array(upper.astype(float)))
+
+
+FEATURES, TRUTH, LABELS, GRAPH = two_groups()
+STOP = np.array([0, 1, 2, 3])
+
+
+def plus(**settings):
+    quick = {"max_epochs": 30, "n_hidden": 8, "random_state": 0}
+    return PTAPlusClassifier(**{**quick, **settings})
+
+
+def fitted(clf, labels=LABELS):
+    return clf.fit(FEATURES, labels, graph=GRAPH, stopping=STOP)
+
+
+def first_targets(clf, labels):
+    """Return what the first round learns from."""
+    seen, shape = [], clf._first_targets
+    clf._first_targets = lambda *told: seen.append(shape(*told)) or seen[-1]
+    fitted(clf, labels)
+    return seen[0]
+
+
+def test_with_everything_switched_off_it_is_pta():
+    quick = {"max_epochs": 30, "n_hidden": 8, "random_state": 0}
+    ours, pta = fitted(plus(**BARE)), fitted(PTAClassifier(**quick))
+    np.testing.assert_array_equal(ours.label_distributions_, pta.label_distributions_)
+    np.testing.assert_array_equal(ours.soft_labels_, pta.soft_labels_)
+    assert ours.history_ == pta.history_
+    assert (ours.n_iter_, ours.best_epoch_) == (pta.n_iter_, pta.best_epoch_)
+
+
+@pytest.mark.parametrize(
+    "ingredient",
+    [
+        {"n_rounds": 1},
+        {"n_networks": 2},
+        {"trust": True},
+        {"mass_power": 0.5},
+        {"balance": 10.0},
+        {"mass_per_class": 70.0},
+    ],
+    ids=str,
+)
+def test_every_ingredient_makes_a_difference_alone(ingredient):
+    # A class with fewer labels, one of them wrong: something for each of them to do.
+    labels = np.where(np.arange(60) == 5, 0, np.where(np.arange(60) == 7, -1, LABELS))
+    without, with_it = fitted(plus(**BARE), labels), fitted(plus(**{**BARE, **ingredient}), labels)
+    assert not np.array_equal(without.probabilities_, with_it.probabilities_)
+
+
+def test_targets_of_a_further_round_are_sharpened_predictions_and_known_labels():
+    seen = []
+    clf = plus(n_rounds=1, trust=False, balance=0, sharpness=2.0, mass_per_class=10.0)
+    next_targets = clf._next_targets
+    clf._next_targets = lambda scores, problem: (
+        seen.append((scores, problem)) or next_targets(scores, problem)
+    )
+    fitted(clf)
+    [(scores, problem)] = seen
+    targets = next_targets(scores, problem)
+    told = (scores / scores.sum(axis=1, keepdims=True)) ** 2
+    told /= told.sum(axis=1, keepdims=True)
+    others = np.setdiff1d(np.arange(60), problem.train)
+    np.testing.assert_allclose(targets[others], 20 / 60 * told[others], rtol=1e-4)
+    np.testing.assert_array_equal(targets[problem.train].argmax(axis=1), LABELS[problem.train])
+    np.testing.assert_array_equal(targets[problem.train].sum(axis=1), 1)
+
+
+def test_the_loss_does_not_grow_with_the_labels():
+    few = np.where(np.arange(60) < 8, LABELS, -1)
+    losses = [fitted(plus(n_rounds=0), labels).history_.train_loss[0] for labels in (few, LABELS)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    paper = [
+        fitted(plus(n_rounds=0, mass_per_class=None), labels).history_.train_loss[0]
+        for labels in (few, LABELS)
+    ]
+    assert paper[1] > 1.5 * paper[0]
+
+
+def test_classes_are_balanced_less_the_more_labels_there_are():
+    uneven = np.where(np.isin(np.arange(60), [4, 5, 7, 9, 11, 13]), TRUTH, -1)  # one against five
+    uneven[STOP] = TRUTH[STOP]
+    shares = [
+        masses[1] / masses[0]
+        for masses in (
+            first_targets(plus(n_rounds=0, trust=False, balance=balance), uneven).sum(axis=0)
+            for balance in (0, 3.0, 1e9)
+        )
+    ]
+    assert shares[2] == pytest.approx(1)
+    assert shares[1] == pytest.approx(np.sqrt(shares[0]), rel=1e-3)  # three labels per class: half
+
+
+def test_further_rounds_are_averaged_unless_the_first_is_better():
+    clf = fitted(plus(n_rounds=3))
+    assert clf.n_kept_ in (1, 3)
+    assert clf.n_iter_ == len(clf.history_.gamma)
+    starts = [epoch for epoch, gamma in enumerate(clf.history_.gamma) if gamma == 0]
+    assert len(starts) == 4  # each training begins with equal weights
+    assert (clf.best_epoch_ >= starts[-1]) == (clf.n_kept_ == 3)
+    first = fitted(plus(n_rounds=0))
+    right = [(one.transduction_ == TRUTH)[STOP].mean() for one in (first, clf)]
+    assert right[1] >= right[0]
+
+
+def test_rounds_that_go_astray_are_left_out():
+    clf = plus(n_rounds=2)
+    opposite = clf._next_targets
+    clf._next_targets = lambda scores, problem: opposite(scores, problem)[:, ::-1].copy()
+    first = fitted(plus(n_rounds=0))
+    assert fitted(clf).n_kept_ == 1
+    np.testing.assert_array_equal(clf.label_distributions_, first.label_distributions_)
+    starts = [epoch for epoch, gamma in enumerate(clf.history_.gamma) if gamma == 0]
+    assert clf.best_epoch_ < starts[1]
+
+
+def test_networks_are_averaged_for_old_and_new_nodes():
+    clf = fitted(plus(n_rounds=0, n_networks=3))
+    assert {len(stacked) for stacked in clf.weights_.values()} == {3}
+    with pytest.warns(UserWarning, match="features of the fitted nodes"):
+        alone = clf.predict_proba(FEATURES)
+    np.testing.assert_allclose(alone, clf.probabilities_, atol=1e-6)
+    singles = [fitted(plus(n_rounds=0)) for _ in range(2)]
+    np.testing.assert_array_equal(singles[0].probabilities_, singles[1].probabilities_)
+    assert not np.allclose(clf.probabilities_, singles[0].probabilities_)
+
+
+def test_new_nodes_with_edges_are_told_as_if_they_had_been_there():
+    clf = fitted(plus())
+    edges = [(60, 4), (60, 6), (61, 5), (61, 7)]
+    together = clf.predict_proba(FEATURES[:2], edges)
+    assert together.argmax(axis=1).tolist() == [0, 1]
+    graph = extend_graph(GRAPH, edges, 2)
+    alone = np.concatenate([clf.probabilities_, clf.predict_proba(FEATURES[:2])])
+    scores = LocalEngine(graph).propagate(alone, PPR(0.1, 10))[60:]
+    np.testing.assert_allclose(together, scores / scores.sum(axis=1, keepdims=True), atol=1e-6)
+
+
+def test_trust_finds_the_wrong_label():
+    labels = LABELS.copy()
+    labels[10] = 1 - labels[10]
+    clf = fitted(plus(), labels)
+    trained = np.setdiff1d(np.flatnonzero(labels >= 0), STOP)
+    assert trained[clf.trust_.argmin()] == 10
+    assert (fitted(plus(trust=False), labels).trust_ == 1).all()
+
+
+def test_epochs_are_told_one_after_another():
+    told = []
+    clf = plus(n_rounds=1, n_networks=2)
+    clf.fit(FEATURES, LABELS, graph=GRAPH, stopping=STOP, on_epoch=lambda e, _: told.append(e))
+    assert told == list(range(clf.n_iter_))
+
+
+def test_stopping_labels_never_reach_the_model():
+    changed = LABELS.copy()
+    changed[STOP] = 1 - changed[STOP]
+    one, other = (fitted(plus(n_rounds=0, max_epochs=1), labels) for labels in (LABELS, changed))
+    np.testing.assert_array_equal(one.probabilities_, other.probabilities_)
+    np.testing.assert_array_equal(one.trust_, other.trust_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_rounds": -1}, "n_rounds must be a whole number, 0 or more, got -1"),
+        ({"n_rounds": 1.5}, "n_rounds must be a whole number"),
+        ({"n_networks": 0}, "n_networks must be a whole number, 1 or more, got 0"),
+        ({"n_networks": True}, "n_networks must be a whole number"),
+        ({"sharpness": 0}, "sharpness must be a number above 0, got 0"),
+        ({"mass_power": -0.5}, "mass_power must be a number 0 or more, got -0.5"),
+        ({"balance": "much"}, "balance must be a number 0 or more, got 'much'"),
+        ({"mass_per_class": np.nan}, "mass_per_class must be a number above 0, got nan"),
+        ({"trust": 1}, "trust must be True or False, got 1"),
+    ],
+)
+def test_bad_parameters_are_told(settings, message):
+    with pytest.raises(InvalidInputError, match=message):
+        fitted(plus(**settings))
+
+
+def test_with_wrong_labels_on_the_shipped_graph_it_is_far_ahead_of_pta():
+    dataset = load_dataset("cora")
+    split = split_nodes(dataset.labels, 1)
+    seen = np.concatenate([split.train, split.stop])
+    noisy = with_label_noise(dataset.labels, split.train, dataset.n_classes, 0.4, 1)
+    labels = np.full(dataset.n_nodes, -1)
+    labels[seen] = noisy[seen]
+    right = [
+        (clf.transduction_ == dataset.labels)[split.test].mean()
+        for clf in (
+            kind(random_state=0).fit(
+                dataset.features, labels, graph=dataset.graph, stopping=split.stop
+            )
+            for kind in (PTAClassifier, PTAPlusClassifier)
+        )
+    ]
+    assert right[1] > right[0] + 0.03

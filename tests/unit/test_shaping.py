@@ -1,0 +1,72 @@
+"""Soft labels take shape: what a row says, how much it counts, how much all of them do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from proptrain.propagate.shaping import (
+    balance_classes,
+    sharpen,
+    temper_mass,
+    to_rows,
+    with_total,
+)
+
+MASSES = st.floats(0.0, 100, width=32).map(lambda number: 0.0 if number < 1e-3 else number)
+SOFT_LABELS = hnp.arrays(
+    np.float32, st.tuples(st.integers(1, 6), st.integers(2, 4)), elements=MASSES
+)
+
+
+@given(SOFT_LABELS)
+def test_rows_and_masses_make_up_the_soft_labels(soft_labels):
+    rows, mass = to_rows(soft_labels)
+    np.testing.assert_allclose(rows * mass, soft_labels, rtol=1e-5)
+    np.testing.assert_allclose(rows.sum(axis=1), soft_labels.any(axis=1), rtol=1e-5)
+
+
+@given(SOFT_LABELS, st.floats(0, 2))
+def test_tempering_changes_masses_and_nothing_that_a_row_says(soft_labels, power):
+    rows, mass = to_rows(soft_labels)
+    tempered = temper_mass(soft_labels, power)
+    known = soft_labels.any(axis=1)
+    np.testing.assert_allclose(to_rows(tempered)[0], rows, atol=1e-5)
+    np.testing.assert_allclose(tempered.sum(axis=1)[known], mass[known, 0] ** power, rtol=1e-4)
+    assert not tempered[~known].any()
+
+
+@given(SOFT_LABELS.filter(np.any))
+def test_balanced_classes_have_the_same_mass_and_together_what_they_had(soft_labels):
+    balanced = balance_classes(soft_labels)
+    there = soft_labels.any(axis=0)
+    masses = balanced.sum(axis=0)[there]
+    np.testing.assert_allclose(masses, masses.mean(), rtol=1e-4)
+    np.testing.assert_allclose(balanced.sum(), soft_labels.sum(), rtol=1e-4)
+    np.testing.assert_array_equal(balance_classes(soft_labels, 0.0), soft_labels)
+
+
+def test_half_a_balance_lies_half_way_between():
+    soft_labels = np.array([[4, 0], [0, 1]], dtype=np.float32)
+    masses = balance_classes(soft_labels, 0.5).sum(axis=0)
+    assert masses[0] / masses[1] == pytest.approx(2)
+
+
+@given(SOFT_LABELS.filter(np.any), st.floats(0.1, 1e4))
+def test_a_total_scales_all_alike(soft_labels, total):
+    scaled = with_total(soft_labels, total)
+    assert scaled.sum(dtype=np.float64) == pytest.approx(total, rel=1e-4)
+    np.testing.assert_allclose(to_rows(scaled)[0], to_rows(soft_labels)[0], atol=1e-5)
+
+
+@given(SOFT_LABELS, st.floats(1, 4))
+def test_sharpened_rows_are_distributions_that_lean_the_same_way_more(predictions, power):
+    rows, sharp = to_rows(predictions)[0], sharpen(predictions, power)
+    np.testing.assert_allclose(sharp.sum(axis=1), predictions.any(axis=1), rtol=1e-5)
+    assert (sharp.max(axis=1) >= rows.max(axis=1) - 1e-5).all()
+    by_hand = rows.astype(np.float64) ** power
+    mass = by_hand.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(sharp, by_hand / np.where(mass > 0, mass, 1), atol=1e-5)
