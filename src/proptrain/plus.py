@@ -33,7 +33,7 @@ from proptrain.propagate.torch_engine import engine_on
 from proptrain.propagate.trust import told_by_others, trust_labels
 from proptrain.train.loop import History, OnEpoch, Trained, predict_probabilities
 from proptrain.train.stopping import ReadOut, StoppingNodes
-from proptrain.train.weighting import Adaptive
+from proptrain.train.weighting import Adaptive, Weighting
 
 MASS_PER_CLASS = 70.0
 """Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
@@ -54,8 +54,8 @@ class PTAPlusClassifier(GraphClassifier):
     The three steps are PTA's, and the graph stays out of training. What is added, each of it a
     parameter: the soft labels have a total mass that does not depend on how many labels there are;
     a label that the others contradict counts less; and the predictions, spread over the graph and
-    sharpened, are the soft labels of a further round, the known labels put back in. What the
-    further rounds tell is averaged; if the first alone tells the stopping nodes better, it counts.
+    sharpened, are the soft labels of a further round, the known labels put back in. What all
+    rounds tell is averaged; if the first alone tells the stopping nodes better, it counts alone.
 
     Parameters
     ----------
@@ -63,6 +63,8 @@ class PTAPlusClassifier(GraphClassifier):
         Rounds of self-training after the first training; 0 is none.
     sharpness : float
         Power of the predictions that make the next round's soft labels.
+    max_gamma : float
+        Limit of the adaptive gamma in further rounds: their soft labels are no longer so wrong.
     n_networks : int
         Networks with different initial weights whose predictions are averaged, in every round.
     trust : bool
@@ -101,6 +103,7 @@ class PTAPlusClassifier(GraphClassifier):
         *,
         n_rounds: int = 2,
         sharpness: float = 2.5,
+        max_gamma: float = 0.3,
         n_networks: int = 1,
         trust: bool = True,
         mass_power: float = 1.0,
@@ -127,6 +130,7 @@ class PTAPlusClassifier(GraphClassifier):
     ) -> None:
         self.n_rounds = n_rounds
         self.sharpness = sharpness
+        self.max_gamma = max_gamma
         self.n_networks = n_networks
         self.trust = trust
         self.mass_power = mass_power
@@ -175,10 +179,11 @@ class PTAPlusClassifier(GraphClassifier):
         )
         self.reached_ = is_reached(self.soft_labels_)
         learner = _Learner(self, features, problem, engine, random, device, on_epoch)
-        rounds = [learner.learn(self._first_targets(problem, engine))]
+        rounds = [learner.learn(self._first_targets(problem, engine), Adaptive(self.epsilon))]
         for _ in range(self.n_rounds):
-            rounds.append(learner.learn(self._next_targets(rounds[-1].scores, problem)))
-        return self._keep(rounds, learner.better_of(rounds[:1], rounds[1:]), features, problem)
+            targets = self._next_targets(rounds[-1].scores, problem)
+            rounds.append(learner.learn(targets, Adaptive(self.epsilon, self.max_gamma)))
+        return self._keep(rounds, learner.together_or_first(rounds), features, problem)
 
     def _trusted(
         self, problem: Problem, engine: Engine, random: np.random.RandomState
@@ -294,13 +299,13 @@ class PTAPlusClassifier(GraphClassifier):
         limits = {
             "sharpness": (self.sharpness, "above 0"),
             "mass_per_class": (mass, "above 0"),
+            "max_gamma": (self.max_gamma, "0 or more"),
             "mass_power": (self.mass_power, "0 or more"),
             "balance": (self.balance, "0 or more"),
         }
         for name, (value, wanted) in limits.items():
             is_number = isinstance(value, float | int | np.number) and not isinstance(value, bool)
-            holds = is_number and 0 <= value < np.inf and (value > 0 or wanted == "0 or more")
-            if not holds:
+            if not (is_number and 0 <= value < np.inf and (value > 0 or wanted == "0 or more")):
                 raise InvalidInputError(f"{name} must be a number {wanted}, got {value!r}.")
 
 
@@ -329,23 +334,23 @@ class _Learner:
             self._ensemble,
         )
 
-    def learn(self, targets: NDArray[np.float32]) -> _Round:
+    def learn(self, targets: NDArray[np.float32], weighting: Weighting) -> _Round:
         """Train the networks of a round."""
-        trained = tuple(self._train(targets) for _ in range(self._classifier.n_networks))
+        n_networks = self._classifier.n_networks
+        trained = tuple(self._train(targets, weighting) for _ in range(n_networks))
         told = _mean([predict_probabilities(one.weights, self._features) for one in trained])
         return _Round(trained, told, self._ensemble(told))
 
-    def better_of(self, first: list[_Round], further: list[_Round]) -> _Round:
-        """Return the networks of the further rounds as one, or the first if it is better."""
-        if not further:
-            return first[0]
-        told = _mean([done.probabilities for done in further])
-        if self._stop.accuracy(first[0].probabilities) > self._stop.accuracy(told):
-            return first[0]
-        trained = tuple(one for done in further for one in done.trained)
+    def together_or_first(self, rounds: list[_Round]) -> _Round:
+        """Return the networks of all rounds as one, or the first round if it is better alone."""
+        first = rounds[0]
+        told = _mean([done.probabilities for done in rounds])
+        if len(rounds) == 1 or self._stop.accuracy(first.probabilities) > self._stop.accuracy(told):
+            return first
+        trained = tuple(one for done in rounds for one in done.trained)
         return _Round(trained, told, self._ensemble(told))
 
-    def _train(self, targets: NDArray[np.float32]) -> Trained:
+    def _train(self, targets: NDArray[np.float32], weighting: Weighting) -> Trained:
         told: OnEpoch | None = None
         if self._on_epoch is not None:
             told = partial(_tell_later, self._on_epoch, self._n_epochs)
@@ -354,7 +359,7 @@ class _Learner:
             targets,
             self._stop,
             self._random,
-            weighting=Adaptive(self._classifier.epsilon),
+            weighting=weighting,
             loss_weight=self._classifier.loss_weight,
             device=self._device,
             on_epoch=told,

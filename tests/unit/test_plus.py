@@ -126,22 +126,29 @@ def test_classes_are_balanced_less_the_more_labels_there_are():
     assert shares[1] == pytest.approx(np.sqrt(shares[0]), rel=1e-3)  # three labels per class: half
 
 
-def test_further_rounds_are_averaged_unless_the_first_is_better():
-    clf = fitted(plus(n_rounds=3))
-    assert clf.n_kept_ in (1, 3)
+def test_all_rounds_are_averaged_unless_the_first_is_better():
+    clf, first = fitted(plus(n_rounds=3)), fitted(plus(n_rounds=0))
+    assert clf.n_kept_ == 4
     assert clf.n_iter_ == len(clf.history_.gamma)
     starts = [epoch for epoch, gamma in enumerate(clf.history_.gamma) if gamma == 0]
     assert len(starts) == 4  # each training begins with equal weights
-    assert (clf.best_epoch_ >= starts[-1]) == (clf.n_kept_ == 3)
-    first = fitted(plus(n_rounds=0))
+    assert clf.best_epoch_ >= starts[-1]
     right = [(one.transduction_ == TRUTH)[STOP].mean() for one in (first, clf)]
     assert right[1] >= right[0]
+    for name, stacked in clf.weights_.items():
+        np.testing.assert_array_equal(stacked[0], first.weights_[name][0])
+
+
+def test_gamma_is_limited_in_further_rounds_alone():
+    history = fitted(plus(n_rounds=1, epsilon=10.0, max_gamma=0.5)).history_
+    begin = len(fitted(plus(n_rounds=0, epsilon=10.0)).history_.gamma)
+    assert max(history.gamma[:begin]) > 0.5
+    assert max(history.gamma[begin:]) == 0.5
 
 
 def test_rounds_that_go_astray_are_left_out():
     clf = plus(n_rounds=2)
-    opposite = clf._next_targets
-    clf._next_targets = lambda scores, problem: opposite(scores, problem)[:, ::-1].copy()
+    clf._next_targets = lambda *_: 2 * np.eye(2, dtype=np.float32)[1 - TRUTH]
     first = fitted(plus(n_rounds=0))
     assert fitted(clf).n_kept_ == 1
     np.testing.assert_array_equal(clf.label_distributions_, first.label_distributions_)
@@ -203,6 +210,7 @@ def test_stopping_labels_never_reach_the_model():
         ({"n_networks": 0}, "n_networks must be a whole number, 1 or more, got 0"),
         ({"n_networks": True}, "n_networks must be a whole number"),
         ({"sharpness": 0}, "sharpness must be a number above 0, got 0"),
+        ({"max_gamma": -1}, "max_gamma must be a number 0 or more, got -1"),
         ({"mass_power": -0.5}, "mass_power must be a number 0 or more, got -0.5"),
         ({"balance": "much"}, "balance must be a number 0 or more, got 'much'"),
         ({"mass_per_class": np.nan}, "mass_per_class must be a number above 0, got nan"),

@@ -42,11 +42,17 @@ dynamic = Constant(1.0)
 class Adaptive:
     """w = f^gamma with gamma = log(1 + epoch / epsilon): PTA, from static towards dynamic.
 
+    Beyond the paper, gamma can have a ``limit``: where it outgrows what the network has learnt, a
+    class that is learnt late loses its weight for good.
+
     >>> [round(Adaptive(epsilon=100).gamma(epoch), 2) for epoch in (0, 172, 2000)]
     [0.0, 1.0, 3.04]
+    >>> Adaptive(epsilon=100, limit=0.3).gamma(2000)
+    0.3
     """
 
     epsilon: float = 100.0
+    limit: float = math.inf
 
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, float | int | np.number) and self.epsilon > 0):
@@ -54,7 +60,7 @@ class Adaptive:
 
     def gamma(self, epoch: int) -> float:
         """Return the exponent of this epoch, counted from 0."""
-        return math.log1p(epoch / self.epsilon)
+        return min(math.log1p(epoch / self.epsilon), self.limit)
 
     def __call__(self, confidence: torch.Tensor, epoch: int) -> torch.Tensor:
         """Return f^gamma."""
