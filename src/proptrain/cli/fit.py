@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 OutOption = Annotated[Path, typer.Option(help="Folder to write the model to; must not exist yet.")]
 # Written out, since the methods themselves bring torch along; a test compares the two.
 METHOD_NAMES = (
-    "PTA, PTA(F), PTS, PTD, LP, MLP, GCN, SGCN, DAGNN, APPNP, APPNP#, PPNP, APPNP-noe, "
+    "PTA, PTA+, PTA(F), PTS, PTD, LP, MLP, GCN, SGCN, DAGNN, APPNP, APPNP#, PPNP, APPNP-noe, "
     "APPNP-noa-nof, C&S"
 )
 MethodOption = Annotated[str, typer.Option(help=f"One of {METHOD_NAMES}.")]
@@ -43,8 +43,8 @@ AlphaOption = Annotated[
 DeviceOption = Annotated[
     str,
     typer.Option(
-        help="Where to fit PTA and LP: auto (a GPU if there is one), cpu, or a device of torch's "
-        "such as cuda:1."
+        help="Where to fit PTA, PTA+ and LP: auto (a GPU if there is one), cpu, or a device of "
+        "torch's such as cuda:1."
     ),
 ]
 SeedOption = Annotated[
@@ -124,13 +124,20 @@ def _new_classifier(method: Method, alpha: float, device: str, seed: int) -> Gra
 
 def _train(classifier: GraphClassifier, dataset: Dataset, *, uses_graph: bool, quiet: bool) -> None:
     names = np.array([*(dataset.class_names or ()), None], dtype=object)  # None for code -1
-    with training_progress(getattr(classifier, "max_epochs", 1), quiet=quiet) as on_epoch:
+    with training_progress(_most_epochs(classifier), quiet=quiet) as on_epoch:
         classifier.fit(
             dataset.features,
             names[dataset.labels],
             graph=dataset.graph if uses_graph else None,
             on_epoch=on_epoch,
         )
+
+
+def _most_epochs(classifier: GraphClassifier) -> int:
+    """Return how many epochs a fit can take; what trains nothing counts as one."""
+    settings = classifier.get_params()
+    n_trainings = (settings.get("n_rounds", 0) + 1) * settings.get("n_networks", 1)
+    return int(settings.get("max_epochs", 1) * n_trainings)
 
 
 def _describe(dataset: Dataset, classifier: GraphClassifier) -> dict[str, Any]:
