@@ -421,7 +421,7 @@ def test_help_teaches(run):
     )
     for command in ("fit", "evaluate"):
         text = one_line(run(command, "--help").out.replace("│", " "))
-        assert "One of PTA, PTA(F), PTS, PTD, LP, MLP, GCN, SGCN" in text
+        assert "One of PTA, PTA+, PTA(F), PTS, PTD, LP, MLP, GCN, SGCN" in text
     assert "[default: id, or" in one_line(run("fit", "--help").out.replace("│", " "))
 
 
