@@ -127,8 +127,8 @@ class Chromium:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
-        self.url = path.resolve().as_uri() + fragment
-        self.ask("Page.navigate", url=self.url)
+        self.url = path.resolve().as_uri()
+        self.ask("Page.navigate", url=self.url + fragment)
         self.wait("document.readyState === 'complete'")
 
     def run(self, expression):

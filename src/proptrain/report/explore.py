@@ -119,6 +119,7 @@ def _nodes_to_json(classifier: GraphClassifier) -> dict[str, Any]:
     roles = np.zeros(n_nodes, dtype=np.uint8)
     _, train = classifier._known_among(0)
     roles[train], roles[classifier.stopping_] = 1, 2
+    asked = _by_sureness(classifier)
     return {
         "n": n_nodes,
         "marks": class_marks(len(classifier.classes_)),
@@ -128,7 +129,8 @@ def _nodes_to_json(classifier: GraphClassifier) -> dict[str, Any]:
         "toldClass": _bytes(first.astype(np.uint16)),
         "toldShare": _in_units(np.take_along_axis(told, first, axis=1), np.uint16),
         "reached": _bytes(classifier.reached_.astype(np.uint8)),
-        "unsure": _unsure(classifier),
+        "start": asked[len(asked) // 2],  # a typical one
+        "unsure": asked[:_N_UNSURE],
     }
 
 
@@ -142,12 +144,12 @@ def _ids(names: Sequence[Any] | None, n_nodes: int) -> list[str] | None:
     return [t if len(t) <= _LONGEST_NAME else t[: _LONGEST_NAME - 1] + "…" for t in texts]
 
 
-def _unsure(classifier: GraphClassifier) -> list[int]:
-    """Return the unlabelled nodes that a label reaches and the model is least sure about."""
+def _by_sureness(classifier: GraphClassifier) -> list[int]:
+    """Return the unlabelled nodes that a label reaches, or else all; the least sure first."""
     sureness = classifier.label_distributions_.max(axis=1)
     asked = np.flatnonzero((classifier.given_ < 0) & classifier.reached_)
     asked = asked if asked.size else np.arange(len(sureness))
-    found: list[int] = asked[np.argsort(sureness[asked], kind="stable")][:_N_UNSURE].tolist()
+    found: list[int] = asked[np.argsort(sureness[asked], kind="stable")].tolist()
     return found
 
 

@@ -24,9 +24,10 @@ function explore(model) {
     make("span", { class: `mark c${code % 8}`, "aria-hidden": "true" }, model.marks[code]),
     ` ${model.classes[code]}`,
   );
-  const bar = (share, code) => {
-    const cell = make("td", { class: "number bar" }, make("span", {}, percent(share)));
-    cell.style.setProperty("--share", String(Math.min(share, 1)));
+  /* A share with a bar beside it, whose full length stands for `full`. */
+  const bar = (share, code, full = 1) => {
+    const cell = make("td", { class: "number bar" }, percent(share));
+    cell.style.setProperty("--share", String(full > 0 ? Math.min(share / full, 1) : 0));
     if (code !== undefined) cell.classList.add(`c${code % 8}`);
     return cell;
   };
@@ -42,7 +43,7 @@ function explore(model) {
   /* Moves to another node; the heading takes the focus, since the button that was pressed goes. */
   function goTo(node) {
     show(node);
-    byId("node-name").focus();
+    byId("node-heading").focus();
   }
 
   function show(node) {
@@ -78,7 +79,7 @@ function explore(model) {
     const others = model.classes.length - model.nTold;
     if (others > 0) {
       const name = others === 1 ? "1 other class" : `${others} other classes`;
-      rows.push(make("tr", { class: "rest" }, rowName(name), bar(Math.max(rest, 0))));
+      rows.push(make("tr", { class: "rest" }, rowName(name), number(percent(Math.max(rest, 0)))));
     }
     fill("node-probabilities", rows);
   }
@@ -105,9 +106,9 @@ function explore(model) {
       );
       leave.addEventListener("click", () => leaveOut(part.node));
       return make("tr", {}, rowName(nodeButton(part.node)), make("td", {}, labelOf(part.code)),
-        bar(part.share, part.code), number(part.steps.toFixed(1)), make("td", { class: "number" }, leave));
+        bar(part.share, part.code, labels.parts[0].share), number(part.steps.toFixed(1)), make("td", { class: "number" }, leave));
     });
-    rows.push(...restOf(labels.parts, "label", (share) => [make("td", {}), bar(share), make("td", {}), make("td", {})]));
+    rows.push(...restOf(labels.parts, "label", (share) => [make("td", {}), number(percent(share)), make("td", {}), make("td", {})]));
     fill("node-labels", rows);
     byId("node-labels-frame").hidden = rows.length === 0;
     const left = [...state.without].map((node) => {
@@ -147,23 +148,27 @@ function explore(model) {
 
   function showNeighbours(neighbours) {
     const told = model.told(state.node);
-    byId("node-adds").replaceChildren(`Adds to ${model.classes[told]}`);
+    byId("node-averaged").replaceChildren(
+      "To its probability of ", labelOf(told), ", each node adds what the network says of it, times its weight.",
+    );
     const rows = neighbours.parts.slice(0, N_PARTS).map((part) => make(
       "tr", {}, rowName(nodeButton(part.node)), make("td", {}, labelOf(part.code)),
       number(percent(neighbours.whole > 0 ? part.weight / neighbours.whole : 0)), number(percent(part.own)),
-      bar(part.share, told), number(part.steps.toFixed(1)),
+      bar(part.share, told, neighbours.parts[0].share), number(part.steps.toFixed(1)),
     ));
     rows.push(...restOf(neighbours.parts, "node", (share) => [
-      make("td", {}), make("td", {}), make("td", {}), bar(share, told), make("td", {})]));
+      make("td", {}), make("td", {}), make("td", {}), number(percent(share)), make("td", {})]));
     fill("node-neighbours", rows);
   }
 
   function showSteps(labels, neighbours) {
-    const rows = [];
+    const rows = [], all = [...labels.bySteps, ...(neighbours === null ? [] : neighbours.bySteps)];
+    const full = Math.max(...all);
     labels.bySteps.forEach((share, steps) => {
       const other = neighbours === null ? 0 : neighbours.bySteps[steps];
       if (Math.max(share, other) < 0.0005 || rows.length === N_STEPS) return;
-      const cells = neighbours === null ? [bar(share)] : [bar(share), bar(other)];
+      const cells = neighbours === null ? [bar(share, undefined, full)]
+        : [bar(share, undefined, full), bar(other, undefined, full)];
       rows.push(make("tr", {}, rowName(String(steps)), ...cells));
     });
     fill("node-steps", rows);
@@ -186,7 +191,7 @@ function explore(model) {
   byId("node-unsure").append(...model.unsure.flatMap((node) => [" ", nodeButton(node)]));
   byId("explorer").hidden = false;
   const asked = askedFor(model);
-  show(asked >= 0 ? asked : model.unsure[0]);
+  show(asked >= 0 ? asked : model.start);
   new ResizeObserver(() => state.drawn()).observe(byId("node-picture").parentElement);
   document.addEventListener("click", (event) => {
     const link = event.target.closest("[data-show-node]");

@@ -8,7 +8,7 @@ const read = (text, kind) => {
 function openModel(data) {
   const n = data.n;
   const model = {
-    n, classes: data.classes, marks: data.marks, unsure: data.unsure,
+    n, classes: data.classes, marks: data.marks, unsure: data.unsure, start: data.start,
     mixing: data.mixing, clamp: data.clamp, nTold: data.nTold,
     given: read(data.given, Int16Array), role: read(data.role, Uint8Array),
     reached: read(data.reached, Uint8Array),
