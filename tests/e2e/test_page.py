@@ -457,7 +457,7 @@ def test_report_of_a_model_that_is_no_sum_has_the_other_parts(run, tmp_path):
     code, _, told = run("report", tmp_path / "gnn", "--out", tmp_path / "page.html")
     assert code == 0
     assert "Nodes are not in it. The predictions of GNNClassifier are no sums" in told
-    assert "One run of GNNClassifier" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "This model, epoch by epoch" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):

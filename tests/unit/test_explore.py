@@ -71,10 +71,10 @@ def test_labels_in_doubt_are_a_table_that_says_how_many_it_leaves_out():
     assert few.count("n&lt;b&gt;") == 2
     assert "given &amp; wrong" in few
     assert "25.0&nbsp;%" in few
-    assert "the first" not in few.partition("<table")[0]
+    assert "<p>2 given labels" in few
     many = render_report(a_report(suspects=tuple(map(a_suspect, range(MOST_SUSPECTS + 700)))))
     assert many.count("<td>suggested</td>") == MOST_SUSPECTS
-    assert "the first 500 of 1,200" in many
+    assert "The first 500 of 1,200 given labels" in many
     assert 'data-show-node="' not in few  # there are no nodes to go to
 
 
@@ -138,7 +138,7 @@ def test_a_model_page_counts_the_stopping_nodes():
     assert report.confusion.sum() == len(clf.stopping_) == 4
     right = np.trace(report.confusion) / 4
     assert f"It tells {right:.1%} of the 4 stopping nodes right" in report.subtitle
-    assert ("Right on stopping nodes", f"{right:.1%}") in report.facts
+    assert ("Right on stopping", f"{right:.1%}") in report.facts
     assert ("Training labels", "16") in report.facts
     html = render_report(report)
     assert "Stopping nodes by their true class" in html

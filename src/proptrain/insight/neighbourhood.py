@@ -119,11 +119,17 @@ def _places(parents: dict[int, int], distances: NDArray[np.int64]) -> NDArray[np
             low = sectors[child][1]
     angles = np.array([sum(sectors[node]) / 2 for node in parents])
     rings = distances[list(parents)]
-    radii = _radius(rings, int(rings.max()))
+    radii = _radii(np.bincount(rings))[rings]
     return np.column_stack([radii * np.sin(angles), radii * np.cos(angles)])
 
 
-def _radius(rings: NDArray[np.int64], last: int) -> NDArray[np.float64]:
-    outward = (rings - 1) / max(last - 1, 1)
-    radii = _INNERMOST + (1 - _INNERMOST) * outward if last > 1 else np.ones(len(rings))
-    return np.where(rings == 0, 0.0, radii)
+def _radii(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the radius of each ring, the outermost 1; a ring of few nodes gets less room.
+
+    >>> _radii(np.array([1, 5, 8])), _radii(np.array([1, 5, 8, 1]))[2].round(2)
+    (array([0.  , 0.45, 1.  ]), 0.84)
+    """
+    if len(counts) <= 2:
+        return np.array([0.0, 1.0])
+    room = np.cumsum(np.clip(counts[2:] / 4, 0.4, 1))
+    return np.concatenate([[0, _INNERMOST], _INNERMOST + (1 - _INNERMOST) * room / room[-1]])

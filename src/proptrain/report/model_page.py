@@ -33,7 +33,7 @@ def model_report(
         class_names=tuple(str(name) for name in classifier.classes_),
         command=command,
         versions=package_versions(),
-        trained=type(classifier).__name__,
+        trained="This model",
         judged="Stopping",
         explore=explorable_of(classifier, names),
     )
@@ -67,10 +67,9 @@ def _facts(classifier: GraphClassifier) -> tuple[tuple[str, str], ...]:
         ("Edges", f"{classifier.graph_.n_edges:,}"),
         ("Classes", f"{len(classifier.classes_):,}"),
         ("Training labels", f"{int((classifier.given_ >= 0).sum()) - n_stop:,}"),
-        ("Stopping labels", f"{n_stop:,}"),
         ("Reached by a label", f"{classifier.reached_.mean():.1%}"),
     ]
-    return (*facts, *([("Right on stopping nodes", f"{right:.1%}")] if right is not None else []))
+    return (*facts, *([("Right on stopping", f"{right:.1%}")] if right is not None else []))
 
 
 def _confusion(classifier: GraphClassifier) -> NDArray[np.int64]:

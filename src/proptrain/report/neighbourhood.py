@@ -36,9 +36,14 @@ if TYPE_CHECKING:
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#c2487f", "#7f7a1f", "#1f8a93", "#8f6f55")
 """One for each class, from the first again when there are more; a letter tells them apart too."""
-_SIDE = 300.0
-_MARGIN = 34.0
+_HEIGHT = 330.0
+_MARGINS = (44.0, 32.0)
+_LINE = 14.0  # height of a line of the legend
 _SMALLEST, _LARGEST = 5.5, 13.0  # half the size of a node, in units
+_KEY = (
+    "Squares are labels, with their share of the soft label; circles are nodes without one that",
+    "was trained on, by the class they are told. The larger, the more it counts.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,32 +89,36 @@ def draw_png(picture: Picture) -> bytes:
 
 
 def _figure(picture: Picture) -> Figure:
-    height = _SIDE + 2 * _MARGIN
+    legend = _legend(picture)
+    height = _HEIGHT + _LINE * (len(legend) + 1)
     figure = Figure(figsize=(WIDTH / 72, height / 72))
     axes = figure.add_axes(position(figure, 0, 0, WIDTH, height))
     axes.set_xlim(0, WIDTH)
-    axes.set_ylim(0, height)
+    axes.set_ylim(_HEIGHT - height, _HEIGHT)
     axes.axis("off")
     _draw_nodes(axes, picture)
-    _draw_legend(axes, picture, height)
+    for line, text in enumerate(legend):
+        _write(axes, 8, -_LINE * (line + 0.5), text, ha="left", fontsize=7.5)
     return figure
 
 
 def _draw_nodes(axes: Axes, picture: Picture) -> None:
     shown = picture.shown
-    places = _MARGIN + (shown.places + 1) * _SIDE / 2
+    middle = np.array([WIDTH, _HEIGHT]) / 2
+    places = middle + shown.places * (middle - _MARGINS)
     lines = list(places[shown.edges])
-    axes.add_collection(LineCollection(lines, colors=INK, linewidths=0.7, alpha=0.3), autolim=False)
+    look: dict[str, Any] = {"colors": INK, "linewidths": 0.7, "alpha": 0.3, "zorder": 0.5}
+    axes.add_collection(LineCollection(lines, **look), autolim=False)
     marks = class_marks(len(picture.class_names))
     for place in reversed(range(len(places))):  # the node itself on top
         share, weight = float(shown.label_shares[place]), float(shown.weights[place])
         x, y = map(float, places[place])
         size = _half_size(share or weight)
-        look = _look(picture.classes[place])
+        filled = _look(picture.classes[place])
         if share:
-            axes.add_patch(Rectangle((x - size, y - size), 2 * size, 2 * size, **look))
+            axes.add_patch(Rectangle((x - size, y - size), 2 * size, 2 * size, **filled))
         else:
-            axes.add_patch(Circle((x, y), size, **look))
+            axes.add_patch(Circle((x, y), size, **filled))
         if place == 0:
             ring = {"fill": False, "edgecolor": INK, "linewidth": 1.2}
             axes.add_patch(Circle((x, y), _LARGEST + 4, **ring))
@@ -138,18 +147,15 @@ def _rgb(colour: str) -> list[float]:
     return [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
 
 
-def _draw_legend(axes: Axes, picture: Picture, height: float) -> None:
-    """Say what letters, shapes and sizes mean, beside the picture."""
-    left, top = _SIDE + 2 * _MARGIN, height - _MARGIN
+def _legend(picture: Picture) -> list[str]:
+    """Say what letters, shapes and sizes mean, in the lines under the picture."""
     marks = class_marks(len(picture.class_names))
-    lines = [
-        f"{marks[code]}  {_short(picture.class_names[code])}"
+    classes = [
+        f"{marks[code]}: {shortened(picture.class_names[code])}"
         for code in sorted(set(picture.classes))
     ]
-    lines += ["", "square: a label", "circle: a prediction", "ringed: the node itself"]
-    lines += ["%: share of soft label", "the larger, the more"]
-    for line, text in enumerate(lines):
-        _write(axes, left, top - 13 * line, text, ha="left", fontsize=7.5)
+    lines = [classes[start : start + 3] for start in range(0, len(classes), 3)]
+    return [*("    ".join(line) for line in lines), *_KEY]
 
 
 def _short(name: str) -> str:

@@ -57,7 +57,7 @@ class Report:
     """Names and values such as ("nodes", "2,708")."""
     methods: tuple[MethodResult, ...]
     history: History | None
-    """Training curve of one run of PTA."""
+    """Training curve of one run."""
     best_epoch: int | None
     """The epoch, counted from 0, whose weights that run kept."""
     confusion: NDArray[Any] | None
@@ -66,8 +66,8 @@ class Report:
     command: str
     """The command that made the page."""
     versions: tuple[tuple[str, str], ...]
-    trained: str = "PTA"
-    """The method whose training is shown."""
+    trained: str = "One run of PTA"
+    """Says whose training is shown."""
     judged: str = "Test"
     """The nodes that the confusion matrix counts: Test or Stopping."""
     explore: Explorable | Unexplorable | None = None

@@ -22,7 +22,7 @@ function explore(model) {
   const labelOf = (code) => make(
     "span", { class: "class" },
     make("span", { class: `mark c${code % 8}`, "aria-hidden": "true" }, model.marks[code]),
-    ` ${model.classes[code]}`,
+    " ", make("span", { class: "class-name" }, model.classes[code]),
   );
   /* A share with a bar beside it, whose full length stands for `full`. */
   const bar = (share, code, full = 1) => {

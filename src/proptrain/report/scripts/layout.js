@@ -88,12 +88,11 @@ function place(parents, distances) {
   const sum = (i) => children.get(i).reduce((total, child) => total + need.get(child), 0);
   for (const i of [...nodes].reverse()) need.set(i, Math.max(1 / Math.max(distances[i], 1), sum(i)));
   const sectors = new Map([[nodes[0], [0, 2 * Math.PI]]]), places = new Map();
-  const last = Math.max(...nodes.map((i) => distances[i]));
+  const radii = radiiOf(nodes.map((i) => distances[i]));
   for (const i of nodes) {
     let [low, high] = sectors.get(i);
     const angle = (low + high) / 2;
-    const outward = last > 1 ? INNERMOST + ((1 - INNERMOST) * (distances[i] - 1)) / (last - 1) : 1;
-    const radius = distances[i] === 0 ? 0 : outward;
+    const radius = radii[distances[i]];
     places.set(i, [radius * Math.sin(angle), radius * Math.cos(angle)]);
     const width = (high - low) / (sum(i) || 1);
     for (const child of children.get(i)) {
@@ -102,4 +101,14 @@ function place(parents, distances) {
     }
   }
   return places;
+}
+
+/* The radius of each ring, the outermost 1; a ring of few nodes gets less room. */
+function radiiOf(rings) {
+  const counts = new Array(Math.max(...rings) + 1).fill(0);
+  for (const ring of rings) counts[ring] += 1;
+  if (counts.length <= 2) return [0, 1];
+  const room = counts.map((count, ring) => (ring < 2 ? 0 : Math.min(Math.max(count / 4, 0.4), 1)));
+  for (let ring = 1; ring < room.length; ring += 1) room[ring] += room[ring - 1];
+  return room.map((sum, ring) => (ring === 0 ? 0 : INNERMOST + ((1 - INNERMOST) * sum) / room.at(-1)));
 }

@@ -10,9 +10,11 @@ function drawNeighbourhood(svg, model, node, labels, neighbours, goTo) {
   const reach = [width / 2 - (narrow ? 34 : 64), height / 2 - 36];
   const at = (one) => [width / 2 + one.x * reach[0], height / 2 - one.y * reach[1]];
   svg.replaceChildren();
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  const rows = shown.map((one) => at(one)[1]);
+  const top = Math.min(...rows) - 40, bottom = Math.max(...rows) + 40;
+  svg.setAttribute("viewBox", `0 ${top} ${width} ${bottom - top}`);
   svg.setAttribute("width", width);
-  svg.setAttribute("height", height);
+  svg.setAttribute("height", bottom - top);
   svg.setAttribute("aria-label", described(model, node, labels, shown));
   const draw = (tag, attributes, parent = svg) => {
     const element = document.createElementNS(svg.namespaceURI, tag);
@@ -41,7 +43,8 @@ function drawNeighbourhood(svg, model, node, labels, neighbours, goTo) {
     }
     if (isCentre) draw("circle", { cx: x, cy: y, r: size + 6 + (isSource ? size * 0.42 : 0), class: "ring" }, group);
     write(group, x, y, "mark", model.marks[code]);
-    const named = isCentre || (isSource && one.share >= (narrow ? 0.08 : 0.03));
+    /* On a phone the heading names the node itself; its neighbours need the room. */
+    const named = isCentre ? !narrow : isSource && one.share >= (narrow ? 0.08 : 0.03);
     const above = isCentre ? y - size - (isSource ? size * 0.42 : 0) - 13 : y - size - 8;
     if (named) write(group, x, above, isCentre ? "name centre" : "name", cut(model.name(one.node), narrow ? 10 : 16));
     if (one.share >= 0.01) write(group, x, y + size + (isCentre ? 18 : 9), "share", percent(one.share, 0));
