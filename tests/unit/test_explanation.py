@@ -35,12 +35,12 @@ from proptrain.report.neighbourhood import draw_png, draw_svg, picture_of
 from proptrain.report.svg import clean_text
 from strategies import adjacencies_with_signals, labellings, node_sets
 
-SCHEMES = [PPR(0.1, 10), PPR(0.3, 0), Power(3), Mean(4), Heat(3.0, 12), Exact(0.2, 1e-6)]
+SCHEMES = [PPR(0.1, 10), PPR(0.3, 0), Power(3), Mean(4), Heat(3.0, 12), Exact(0.2, 1e-3)]
 schemes = pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 kinds = pytest.mark.parametrize("kind", reference.KINDS)
 clamps = pytest.mark.parametrize("clamp", [True, False], ids=["clamped", "unclamped"])
 always_the_same = settings(
-    max_examples=12,
+    max_examples=8,
     derandomize=True,
     deadline=None,
     database=None,
@@ -414,7 +414,7 @@ def test_the_picture_has_a_mark_for_each_node_and_can_be_read_without_colour():
     assert svg == draw_svg(picture_of(clf, told, names.get))
     root = ET.fromstring(svg)
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    marks = [text for text in texts if text in ("A", "B")]
+    marks = [text for text in texts if text in ("0", "1")]
     assert len(marks) == len(picture.shown.nodes)
     top = int(told.labels.nodes[0])
     assert clean_text(names[top])[:15] + "…" in texts or clean_text(names[top]) in texts

@@ -80,11 +80,13 @@ def explorable_of(
     f = getattr(classifier, "probabilities_", None)
     kept = None if f is None or f.size > _COARSE else f
     fine = kept is not None and kept.size <= _FINE
+    classes = [clean_text(str(name)) for name in class_names or classifier.classes_]
     content = script_json(
         {
             **_nodes_to_json(classifier),
             "ids": _ids(names, n_nodes),
-            "classes": [clean_text(str(name)) for name in class_names or classifier.classes_],
+            "classes": classes,
+            "marks": class_marks(classes),
             **_graph_to_json(classifier.graph_.adjacency),
             "normalisation": classifier.normalisation,
             "mixing": list(classifier._scheme().mixing),
@@ -122,7 +124,6 @@ def _nodes_to_json(classifier: GraphClassifier) -> dict[str, Any]:
     asked = _by_sureness(classifier)
     return {
         "n": n_nodes,
-        "marks": class_marks(len(classifier.classes_)),
         "given": _bytes(classifier.given_.astype(np.int16)),
         "role": _bytes(roles),
         "nTold": k,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,8 @@ _MARGINS = (44.0, 32.0)
 _LINE = 14.0  # height of a line of the legend
 _SMALLEST, _LARGEST = 5.5, 13.0  # half the size of a node, in units
 _KEY = (
-    "Squares are labels, with their share of the soft label; circles are nodes without one that",
-    "was trained on, by the class they are told. The larger, the more it counts.",
+    "Squares are labels that came, with their share of the soft label; circles are other nodes,",
+    "by the class they are told. The larger, the more it counts. Lines are edges.",
 )
 
 
@@ -61,15 +62,19 @@ class Picture:
     """Says in a sentence what is seen, for those who do not see it."""
 
 
-def class_marks(n_classes: int) -> list[str]:
-    """Return a letter for each class, or a number when there are more than letters.
+def class_marks(class_names: Sequence[str]) -> list[str]:
+    """Return what is written on a node of each class: a letter, or a number of many classes.
 
-    >>> class_marks(3), class_marks(27)[-1]
-    (['A', 'B', 'C'], '27')
+    Names that are as short as that stand for themselves.
+
+    >>> class_marks(["spam", "ham"]), class_marks(["0", "1", "15"])
+    (['A', 'B'], ['0', '1', '15'])
     """
-    if n_classes <= 26:
-        return [chr(ord("A") + code) for code in range(n_classes)]
-    return [str(code + 1) for code in range(n_classes)]
+    if all(0 < len(name) <= 2 for name in class_names):
+        return list(class_names)
+    if len(class_names) <= 26:
+        return [chr(ord("A") + code) for code in range(len(class_names))]
+    return [str(code + 1) for code in range(len(class_names))]
 
 
 def draw_svg(picture: Picture) -> str:
@@ -109,7 +114,7 @@ def _draw_nodes(axes: Axes, picture: Picture) -> None:
     lines = list(places[shown.edges])
     look: dict[str, Any] = {"colors": INK, "linewidths": 0.7, "alpha": 0.3, "zorder": 0.5}
     axes.add_collection(LineCollection(lines, **look), autolim=False)
-    marks = class_marks(len(picture.class_names))
+    marks = class_marks(picture.class_names)
     for place in reversed(range(len(places))):  # the node itself on top
         share, weight = float(shown.label_shares[place]), float(shown.weights[place])
         x, y = map(float, places[place])
@@ -149,7 +154,7 @@ def _rgb(colour: str) -> list[float]:
 
 def _legend(picture: Picture) -> list[str]:
     """Say what letters, shapes and sizes mean, in the lines under the picture."""
-    marks = class_marks(len(picture.class_names))
+    marks = class_marks(picture.class_names)
     classes = [
         f"{marks[code]}: {shortened(picture.class_names[code])}"
         for code in sorted(set(picture.classes))

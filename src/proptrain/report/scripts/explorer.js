@@ -91,9 +91,14 @@ function explore(model) {
     showLabels(labels);
     if (neighbours !== null) showNeighbours(neighbours);
     showSteps(labels, neighbours);
-    state.drawn = () => drawNeighbourhood(byId("node-picture"), model, node, labels, neighbours, goTo);
-    state.drawn();
-    showLegend(labels, neighbours);
+    state.draw = () => {
+      const drawn = drawNeighbourhood(byId("node-picture"), model, node, labels, neighbours, goTo);
+      const listed = [labels, ...(neighbours === null ? [] : [neighbours])]
+        .flatMap((sum) => sum.parts.slice(0, N_PARTS).map((part) => part.code));
+      const codes = [...new Set([...drawn, ...listed])].sort((a, b) => a - b);
+      byId("node-legend").replaceChildren(...codes.map((code) => make("li", {}, labelOf(code))));
+    };
+    state.draw();
     return labels;
   }
 
@@ -174,15 +179,6 @@ function explore(model) {
     fill("node-steps", rows);
   }
 
-  function showLegend(labels, neighbours) {
-    const codes = new Set([model.told(state.node)]);
-    for (const part of labels.parts.slice(0, 30)) codes.add(part.code);
-    if (neighbours !== null) for (const part of neighbours.parts.slice(0, 30)) codes.add(part.code);
-    byId("node-legend").replaceChildren(
-      ...[...codes].sort((a, b) => a - b).map((code) => make("li", {}, labelOf(code))),
-    );
-  }
-
   const say = (text) => { byId("node-status").textContent = text; };
   startSearch(model, (node) => {
     show(node);
@@ -192,7 +188,7 @@ function explore(model) {
   byId("explorer").hidden = false;
   const asked = askedFor(model);
   show(asked >= 0 ? asked : model.start);
-  new ResizeObserver(() => state.drawn()).observe(byId("node-picture").parentElement);
+  new ResizeObserver(() => state.draw()).observe(byId("node-picture").parentElement);
   document.addEventListener("click", (event) => {
     const link = event.target.closest("[data-show-node]");
     if (link !== null) goTo(Number(link.dataset.showNode));

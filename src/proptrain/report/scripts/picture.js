@@ -1,5 +1,5 @@
 /* The picture of a neighbourhood, in pixels of the frame it stands in, so that letters stay
-   readable on a phone. */
+   readable on a phone. Returns the codes of the classes in it. */
 
 const SMALLEST = 8, LARGEST = 19;
 
@@ -29,6 +29,7 @@ function drawNeighbourhood(svg, model, node, labels, neighbours, goTo) {
     const [x1, y1] = at(shown[a]), [x2, y2] = at(shown[b]);
     draw("line", { x1, y1, x2, y2 });
   }
+  const codes = new Set();
   for (const one of [...shown].reverse()) {
     const [x, y] = at(one), isSource = one.share > 0, isCentre = one.node === node;
     const size = halfSize(isSource ? one.share : one.weight);
@@ -41,14 +42,17 @@ function drawNeighbourhood(svg, model, node, labels, neighbours, goTo) {
     } else {
       draw("circle", { cx: x, cy: y, r: size }, group);
     }
-    if (isCentre) draw("circle", { cx: x, cy: y, r: size + 6 + (isSource ? size * 0.42 : 0), class: "ring" }, group);
+    const ring = size * (isSource ? Math.SQRT2 : 1) + 6;
+    if (isCentre) draw("circle", { cx: x, cy: y, r: ring, class: "ring" }, group);
     write(group, x, y, "mark", model.marks[code]);
     /* On a phone the heading names the node itself; its neighbours need the room. */
     const named = isCentre ? !narrow : isSource && one.share >= (narrow ? 0.08 : 0.03);
-    const above = isCentre ? y - size - (isSource ? size * 0.42 : 0) - 13 : y - size - 8;
+    const above = isCentre ? y - ring - 8 : y - size - 8;
     if (named) write(group, x, above, isCentre ? "name centre" : "name", cut(model.name(one.node), narrow ? 10 : 16));
-    if (one.share >= 0.01) write(group, x, y + size + (isCentre ? 18 : 9), "share", percent(one.share, 0));
+    if (one.share >= 0.01) write(group, x, (isCentre ? y + ring : y + size) + 9, "share", percent(one.share, 0));
+    codes.add(code);
   }
+  return codes;
 }
 
 const halfSize = (share) => Math.max(SMALLEST, LARGEST * Math.sqrt(Math.min(share / 0.3, 1)));
