@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -37,6 +38,9 @@ from proptrain.train.predictor import Network, Predictor
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting, static
+
+if TYPE_CHECKING:
+    from proptrain.insight.explanation import Explanation
 
 Layout: TypeAlias = dict[str, tuple[str, tuple[int | None, ...]]]
 """Dtype kind and shape of each array of a saved model, by its name there; None is any length."""
@@ -82,6 +86,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if n_new is None:
             n_new = count_new_nodes(edges, self.graph_.n_nodes)
         return is_reached(self._spread_to_new(edges, n_new))
+
+    def explain(self, node: int, *, without: Iterable[int] = ()) -> Explanation:
+        """Take the prediction of a fitted node apart: which labels and which nodes made it.
+
+        ``without`` names training nodes whose labels are taken away first, to see what the soft
+        label would be. Only of PTA and label propagation, whose predictions are sums.
+        """
+        from proptrain.insight.explanation import explain_node
+
+        check_is_fitted(self)
+        return explain_node(self, node, without=without)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the fitted model to a folder: safetensors and JSON, nothing pickled."""

@@ -8,7 +8,18 @@ from collections.abc import Callable
 
 import typer
 
-from proptrain.cli import bench, data, demo, evaluate, fit, predict, reproduce, verify
+from proptrain.cli import (
+    bench,
+    data,
+    demo,
+    evaluate,
+    explain,
+    fit,
+    predict,
+    report,
+    reproduce,
+    verify,
+)
 from proptrain.cli.console import fail, say
 from proptrain.errors import ProptrainError
 
@@ -31,6 +42,8 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.command()(fit.fit)
 app.command()(predict.predict)
+app.command()(explain.explain)
+app.command()(report.report)
 app.command()(evaluate.evaluate)
 app.command()(reproduce.reproduce)
 app.command()(verify.verify)

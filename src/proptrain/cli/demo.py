@@ -67,7 +67,7 @@ def demo(
     ]
     title = f"Cora, 20 labels per class: accuracy in percent over {runs} splits"
     print_table(title, ["method", "accuracy", "time"], rows)
-    say(f"The page with curves and confusion matrix: {out}")
+    say(f"The page with curves, confusion matrix and every paper explained: {out}")
 
 
 def _report(
@@ -77,8 +77,10 @@ def _report(
     split: Split,
     runs: int,
 ) -> Report:
-    from proptrain.report.page import Report
+    from proptrain.report.explore import explorable_of
+    from proptrain.report.page import Report, package_versions
 
+    names = tuple(str(name) for name in dataset.class_names or ())
     return Report(
         title="What is each paper about?",
         subtitle=(
@@ -99,9 +101,10 @@ def _report(
         history=classifier.history_,
         best_epoch=classifier.best_epoch_,
         confusion=_confusion(dataset, classifier, split),
-        class_names=tuple(str(name) for name in dataset.class_names or ()),
+        class_names=names,
         command=f"proptrain demo --runs {runs}",
-        versions=_versions(),
+        versions=package_versions(),
+        explore=explorable_of(classifier, class_names=names),
     )
 
 
@@ -125,11 +128,3 @@ def _confusion(dataset: Dataset, classifier: PTAClassifier, split: Split) -> NDA
     true, told = dataset.labels[split.test], classifier.transduction_[split.test]
     np.add.at(matrix, (true, told), 1)
     return matrix
-
-
-def _versions() -> tuple[tuple[str, str], ...]:
-    import platform
-    from importlib.metadata import version
-
-    packages = ("proptrain", "numpy", "scipy", "scikit-learn", "torch")
-    return (("python", platform.python_version()), *((name, version(name)) for name in packages))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import os
+import platform
 from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +19,14 @@ from proptrain.files import whole_file
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from proptrain.report.explore import Explorable, Unexplorable
+    from proptrain.report.parts import ReliabilityCurve, Suspect
     from proptrain.train.loop import History
+
+_SCRIPTS = ("model", "layout", "picture", "search", "explorer", "sorting")
+"""What runs in a page with nodes or labels to explore, in this order."""
+MOST_SUSPECTS = 500
+"""A page lists no more labels in doubt than these."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Report:
     """Names and values such as ("nodes", "2,708")."""
     methods: tuple[MethodResult, ...]
     history: History | None
-    """Training curve of one run of PTA."""
+    """Training curve of one run."""
     best_epoch: int | None
     """The epoch, counted from 0, whose weights that run kept."""
     confusion: NDArray[Any] | None
@@ -54,15 +66,28 @@ class Report:
     command: str
     """The command that made the page."""
     versions: tuple[tuple[str, str], ...]
+    trained: str = "One run of PTA"
+    """Says whose training is shown."""
+    judged: str = "Test"
+    """The nodes that the confusion matrix counts: Test or Stopping."""
+    explore: Explorable | Unexplorable | None = None
+    """All nodes, to be searched and explained in the page."""
+    suspects: tuple[Suspect, ...] = ()
+    """Labels in doubt, the likeliest to be wrong first."""
+    reliability: tuple[ReliabilityCurve, ...] = ()
+    """Whether probabilities are right: as they are, and perhaps calibrated."""
 
 
 def render_report(report: Report) -> str:
     """Return the page as one HTML text that needs no other file and makes no request."""
     from markupsafe import Markup
 
-    from proptrain.report import plots
+    from proptrain.report import parts, plots
+    from proptrain.report.explore import Explorable
 
     history = report.history if report.history and report.history.stop_loss else None
+    explorable = report.explore if isinstance(report.explore, Explorable) else None
+    script = _script() if explorable or report.suspects else None
     return render_template(
         "report.html.j2",
         report=report,
@@ -77,7 +102,27 @@ def render_report(report: Report) -> str:
             if report.confusion is None
             else Markup(plots.confusion_plot(report.confusion, report.class_names))
         ),
+        reliability_svg=(
+            Markup(parts.reliability_plot(report.reliability)) if report.reliability else None
+        ),
+        suspects=report.suspects[:MOST_SUSPECTS],
+        # These are ours, and JSON that was made to stand in a script.
+        script=None if script is None else Markup(script),
+        script_hash=None if script is None else _hash_of(script),
+        content=Markup(explorable.content) if explorable else None,
     )
+
+
+def _script() -> str:
+    """Return all that runs in the page, as one script that leaves no names behind."""
+    folder = files("proptrain") / "report" / "scripts"
+    parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
+    return "\n".join(['\n(() => {\n"use strict";', *parts, "})();\n"])
+
+
+def _hash_of(script: str) -> str:
+    """Return the hash by which the page's policy knows the one script that may run."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def render_template(name: str, **content: Any) -> str:
@@ -112,6 +157,12 @@ def write_report(report: Report, path: str | os.PathLike[str], *, overwrite: boo
     with whole_file(path.resolve(), overwrite=overwrite) as temporary:
         temporary.write_text(render_report(report), encoding="utf-8", newline="\n")
     return path
+
+
+def package_versions() -> tuple[tuple[str, str], ...]:
+    """Return the versions of Python and of the packages that compute."""
+    packages = ("proptrain", "numpy", "scipy", "scikit-learn", "torch")
+    return (("python", platform.python_version()), *((name, version(name)) for name in packages))
 
 
 def _percent(share: float, digits: int = 1) -> str:

@@ -1,0 +1,225 @@
+"""Why a node is told what it is told: the exact parts that its prediction is a sum of.
+
+Two sums stand behind a prediction. The ensemble Ŷ_i = Σ_j Ā_ij f_j adds up what the network says of
+the nodes around it. The soft label Ȳ_i = Σ_j w_ij y_j adds up the labels that came to it over the
+graph; unclamped, w is Ā, and clamped, w_ij is what comes from label j before any other label is
+met. Both are linear, so a part is what would be missing if its node's signal were zero, and the
+parts are all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from proptrain.errors import InvalidInputError
+from proptrain.insight.adjoint import received_weights
+from proptrain.propagate.labels import one_hot
+from proptrain.propagate.normalisation import normalise
+
+if TYPE_CHECKING:
+    from proptrain.classifier import GraphClassifier
+
+Role = Literal["training", "stopping", "unlabelled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts of a sum over nodes, the largest first."""
+
+    nodes: NDArray[np.int64]
+    """(m,) whose signals they are."""
+    by_steps: sp.csr_array
+    """(m, K+1) the weight of each, split by the number of steps it took."""
+    signal: NDArray[np.float64]
+    """(m, C) what each of them sends: its one-hot label, or the network's prediction."""
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """The weight of each, over all steps, (m,)."""
+        return np.asarray(self.by_steps.sum(axis=1), dtype=np.float64)
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """What each adds to each class, (m, C)."""
+        return np.asarray(self.weights[:, None] * self.signal)
+
+    @cached_property
+    def total(self) -> NDArray[np.float64]:
+        """Their sum, (C,)."""
+        return np.asarray(self.values.sum(axis=0))
+
+    @cached_property
+    def over_steps(self) -> NDArray[np.float64]:
+        """The same sum split by the number of steps instead, (K+1, C)."""
+        return np.asarray(self.by_steps.T @ self.signal)
+
+    @cached_property
+    def mean_steps(self) -> NDArray[np.float64]:
+        """The mean number of steps that each took, (m,)."""
+        steps = np.arange(self.by_steps.shape[1])
+        return np.asarray((self.by_steps @ steps) / self.weights)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """What each adds to each class, of the whole, (m, C); they sum to 1."""
+        whole = self.total.sum()
+        return self.values / whole if whole > 0 else self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What a fitted node is told, and the parts that make it up; in float64.
+
+    ``labels`` are the parts of the soft label, one for each label that reached the node. A label's
+    part is what the soft label loses if that label alone becomes zero. In a clamped model its node
+    then still holds its place, so that labels behind it get no further than before; what the
+    soft label is when the label is taken away altogether is told by ``explain(node, without=[…])``.
+
+    ``neighbours`` are the parts of the ensemble, one for each node whose prediction was averaged;
+    None for label propagation, whose prediction is the soft label.
+    """
+
+    node: int
+    classes: NDArray[Any]
+    """(C,) the class labels."""
+    probabilities: NDArray[np.float64]
+    """(C,) what the model tells."""
+    given: Any
+    """The label that the node was given, or None."""
+    role: Role
+    labels: Parts
+    neighbours: Parts | None
+    without: tuple[int, ...] = ()
+    """Nodes whose labels were left out of `labels`."""
+
+    @property
+    def code(self) -> int:
+        """The code of the class that is told: where it stands in `classes`."""
+        return int(self.probabilities.argmax())
+
+    @property
+    def told(self) -> Any:
+        """The class that is told."""
+        return self.classes[self.code].item()
+
+    @property
+    def sums(self) -> Parts:
+        """The parts of what is told: the neighbours', or for label propagation the labels'."""
+        return self.labels if self.neighbours is None else self.neighbours
+
+    def __str__(self) -> str:
+        """Tell it in a short table, nodes by their numbers."""
+        from proptrain.insight.telling import tell
+
+        return tell(self)
+
+
+def explain_node(
+    classifier: GraphClassifier, node: int, *, without: Iterable[int] = ()
+) -> Explanation:
+    """Take the prediction of a fitted node apart; see `Explanation`.
+
+    ``without`` names training nodes whose labels are taken away before labels are propagated; the
+    network is not trained anew, so this changes the soft label only.
+    """
+    _check_is_a_sum(classifier)
+    n_nodes = classifier.graph_.n_nodes
+    node = _checked_node(node, n_nodes)
+    codes, train = classifier._known_among(0)
+    left_out = _checked_sources(without, train, n_nodes)
+    operator, mixing = normalise(classifier.graph_, classifier.normalisation), _mixing(classifier)
+    known = np.setdiff1d(train, left_out)
+    held = known if classifier.clamp else None
+    onehot = one_hot(codes, known, len(classifier.classes_)).astype(np.float64)
+    labels = _parts(received_weights(operator, mixing, node, held), onehot, known)
+    neighbours = None
+    probabilities = classifier.label_distributions_[node]
+    if hasattr(classifier, "probabilities_"):
+        f = np.asarray(classifier.probabilities_, dtype=np.float64)
+        told = int(probabilities.argmax())
+        neighbours = _parts(received_weights(operator, mixing, node), f, first=told)
+    code = int(codes[node])
+    return Explanation(
+        node=node,
+        classes=classifier.classes_,
+        probabilities=probabilities,
+        given=classifier.classes_[code].item() if code >= 0 else None,
+        role="unlabelled" if code < 0 else "training" if node in train else "stopping",
+        labels=labels,
+        neighbours=neighbours,
+        without=tuple(left_out.tolist()),
+    )
+
+
+def _parts(
+    weights: sp.csr_array,
+    signal: NDArray[np.float64],
+    senders: NDArray[np.int64] | None = None,
+    *,
+    first: int | None = None,
+) -> Parts:
+    """Return what arrived at a node, the largest first: for one class, or else for all."""
+    by_node = sp.csr_array(weights.T)  # (n, K+1)
+    arrived = np.flatnonzero(np.diff(by_node.indptr))
+    nodes = arrived if senders is None else np.intersect1d(arrived, senders)
+    mine, sent = by_node[nodes], signal[nodes]
+    sizes = np.asarray(mine.sum(axis=1)) * (sent.sum(axis=1) if first is None else sent[:, first])
+    order = np.argsort(-sizes, kind="stable")  # equals by their numbers
+    return Parts(nodes[order].astype(np.int64), sp.csr_array(mine[order]), sent[order])
+
+
+def _mixing(classifier: GraphClassifier) -> tuple[float, ...]:
+    return classifier._scheme().mixing
+
+
+def can_explain(classifier: Any) -> bool:
+    """Tell whether the predictions of this classifier are sums that can be taken apart."""
+    from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
+
+    is_sum = isinstance(classifier, PTAClassifier | LabelPropagationClassifier)
+    return is_sum and getattr(classifier, "equal_hops", None) is None
+
+
+def _check_is_a_sum(classifier: Any) -> None:
+    if can_explain(classifier):
+        return
+    kind = type(classifier).__name__
+    given = f"{kind}(equal_hops=…)" if getattr(classifier, "equal_hops", None) is not None else kind
+    raise InvalidInputError(
+        "Only predictions that are sums of propagated parts can be explained: those of "
+        f"PTAClassifier without equal_hops and of LabelPropagationClassifier; got {given}. Fit one "
+        "of those (`proptrain fit --method PTA` or LP)."
+    )
+
+
+def _checked_node(node: Any, n_nodes: int) -> int:
+    is_whole = isinstance(node, int | np.integer) and not isinstance(node, bool)
+    if not (is_whole and 0 <= node < n_nodes):
+        raise InvalidInputError(
+            f"A node must be a whole number from 0 to {n_nodes - 1:,}, its row in X; got {node!r}."
+        )
+    return int(node)
+
+
+def _checked_sources(
+    without: Iterable[int], train: NDArray[np.int64], n_nodes: int
+) -> NDArray[np.int64]:
+    nodes = np.unique(np.array([_checked_node(one, n_nodes) for one in without], dtype=np.int64))
+    others = np.setdiff1d(nodes, train)
+    if others.size:
+        raise InvalidInputError(
+            f"Only labels that were trained on can be left out, but node {others[0]} has none: it "
+            "is unlabelled, or a stopping node."
+        )
+    if nodes.size == train.size:
+        raise InvalidInputError(
+            f"A label must be left to propagate, but all {train.size:,} are left out."
+        )
+    return nodes

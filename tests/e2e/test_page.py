@@ -1,0 +1,527 @@
+"""The page in a real browser: it works, asks nobody for anything, and takes no text for code."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from chromium import Chromium
+from proptrain import LabelPropagationClassifier, PTAClassifier, cli, save_model
+from proptrain.data.synthetic import power_law_graph
+from proptrain.persistence import load_model
+from proptrain.report.explore import MOST_NODES, Explorable, Unexplorable, explorable_of
+from proptrain.report.model_page import model_report
+from proptrain.report.page import write_report
+from proptrain.report.parts import ReliabilityCurve, Suspect
+
+N = 60
+CLASSES = ("\"quoted\", 'twice' & more", "<script>alert(1)</script>", "\U0001f9ea lab")  # sorted
+HOSTILE = (
+    "<script>alert(2)</script>",
+    "</script><img src=x onerror=alert(3)>",
+    "a \"b\", 'c'; &amp; \u2028 end",
+    "\U0001f600 日本語",
+    "{{ 7 * 7 }} ${1} \\u003c",
+    "__proto__",
+)
+
+
+def a_problem(seed=0):
+    """Features, labels and a weighted graph of three groups; the last node has no edge."""
+    random = np.random.RandomState(seed)
+    truth = np.arange(N) % 3
+    features = random.rand(N, 5) + np.eye(3, 5)[truth]
+    linked = np.triu(random.rand(N, N) < np.where(truth[:, None] == truth, 0.15, 0.02), 1)
+    weights = np.float32(random.choice([0.5, 1.0, 2.25], (N, N)))
+    adjacency = np.where(linked, weights, 0)
+    adjacency[N - 1] = adjacency[:, N - 1] = 0
+    y = np.where(random.rand(N) < 0.4, np.array(CLASSES)[truth], "")
+    return features, y, sp.csr_array(adjacency + adjacency.T)
+
+
+def a_model(kind=PTAClassifier, **parameters):
+    features, y, graph = a_problem()
+    if kind is PTAClassifier:
+        parameters = {"max_epochs": 20, "random_state": 0, "device": "cpu", **parameters}
+    return kind(**parameters).fit(features, y, graph=graph)
+
+
+IDS = np.array([*HOSTILE, *(f"node-{i}" for i in range(len(HOSTILE), N))], dtype=object)
+
+
+def suspects(clf):
+    labelled = np.flatnonzero(clf.given_ >= 0)
+    doubts = np.random.RandomState(1).permutation(len(labelled)) / len(labelled)
+    return tuple(
+        Suspect(int(node), str(IDS[node]), CLASSES[clf.given_[node]], CLASSES[0], float(doubt))
+        for node, doubt in zip(labelled, doubts, strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium = Chromium()
+    yield chromium
+    chromium.close()
+
+
+@pytest.fixture(scope="module")
+def clf():
+    return a_model()
+
+
+@pytest.fixture(scope="module")
+def page(clf, tmp_path_factory):
+    """A page with all its parts, every name of which is up to no good."""
+    curve = ReliabilityCurve(CLASSES[0], (1, 0, 4), (0.3, np.nan, 0.9), (0.0, np.nan, 0.75), 0.18)
+    report = model_report(clf, names=IDS.tolist(), title=HOSTILE[1], command=HOSTILE[0])
+    more = {"suspects": suspects(clf), "reliability": (curve, curve)}
+    return write_report(
+        dataclasses.replace(report, **more), tmp_path_factory.mktemp("page") / "report.html"
+    )
+
+
+def rows(browser, table):
+    return browser.run(
+        f"[...document.querySelectorAll('#{table} tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
+    )
+
+
+def text(browser, selector):
+    return browser.run(f"document.querySelector({json.dumps(selector)}).textContent")
+
+
+def search(browser, words, *keys):
+    browser.run("document.getElementById('node-search').focus()")
+    browser.type(words)
+    browser.press(*keys)
+
+
+def is_quiet(browser):
+    dialogs = [e for e in browser.events if e["method"] == "Page.javascriptDialogOpening"]
+    return browser.complaints() == browser.requests() == dialogs == []
+
+
+# --- the page itself --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1100, 360])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_it_opens_without_a_complaint_or_a_request(browser, page, width, dark):
+    browser.open(page, width=width, dark=dark)
+    assert is_quiet(browser)
+    assert text(browser, "title") == text(browser, "h1") == HOSTILE[1]
+    assert browser.run("document.querySelectorAll('script').length") == 2
+    assert browser.run("document.querySelectorAll('main img, main script').length") == 0
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    ground = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(21, 24, 28)" if dark else "rgb(253, 253, 252)")
+
+
+def test_every_control_and_picture_has_a_name_and_every_id_is_there_once(browser, page):
+    browser.open(page)
+    tree = browser.ask("Accessibility.getFullAXTree")["nodes"]
+    named = {"button", "textbox", "searchbox", "combobox", "image", "img", "table", "listbox"}
+    found = [node for node in tree if node.get("role", {}).get("value") in named]
+    assert {"button", "combobox", "searchbox", "table"} <= {n["role"]["value"] for n in found}
+    assert [node for node in found if not node.get("name", {}).get("value", "").strip()] == []
+    ids = browser.run("[...document.querySelectorAll('[id]')].map((element) => element.id)")
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("node", range(len(HOSTILE)))
+def test_hostile_names_are_shown_as_they_are(browser, page, clf, node):
+    browser.open(page)
+    search(browser, HOSTILE[node].replace("\u2028", "\ufffd"), "Enter")
+    assert text(browser, "#node-name") == HOSTILE[node].replace("\u2028", "\ufffd")
+    told = CLASSES[clf.label_distributions_[node].argmax()]
+    assert told in text(browser, "#node-told")
+    assert text(browser, "#node-probabilities tbody th").endswith(told)
+    assert is_quiet(browser)
+
+
+def test_without_scripts_the_page_still_says_everything_else(browser, page):
+    browser.open(page)
+    browser.ask("Emulation.setScriptExecutionDisabled", value=True)
+    browser.ask("Page.navigate", url="about:blank")
+    browser.ask("Page.navigate", url=browser.url)
+    browser.wait("document.querySelector('noscript p') !== null")
+    seen = browser.run("document.querySelector('main').innerText")
+    assert "This part needs JavaScript, which is switched off here." in seen
+    assert "Find a node" not in seen
+    assert "Filter by node or class" not in seen
+    assert "Labels worth a second look" in seen
+    assert CLASSES[2] in seen
+    browser.ask("Emulation.setScriptExecutionDisabled", value=False)
+
+
+# --- search -----------------------------------------------------------------------------------
+
+
+def test_search_works_with_the_keyboard_alone(browser, page):
+    browser.open(page)
+    for _ in range(200):
+        browser.press("Tab")
+        if browser.run("document.activeElement.id") == "node-search":
+            break
+    browser.type("node-1")
+    assert browser.run("document.getElementById('node-search').ariaExpanded") == "true"
+    assert text(browser, "#node-status") == "10 nodes found, the first 8 are listed."
+    browser.press("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp")
+    marked = "document.getElementById('node-search').getAttribute('aria-activedescendant')"
+    chosen = browser.run(f"document.getElementById({marked})")
+    assert chosen is not None
+    name = browser.run(f"document.getElementById({marked}).firstChild.textContent")
+    assert browser.run("document.querySelectorAll('[aria-selected=true]').length") == 1
+    browser.press("Enter")
+    assert text(browser, "#node-name") == name == "node-11"
+    assert text(browser, "#node-status").startswith("node-11: told ")
+    assert browser.run("document.getElementById('node-list').hidden")
+    search(browser, "nobody is called so")
+    assert text(browser, "#node-status") == "No node has this in its name."
+    browser.press("ArrowDown", "Enter", "Escape")
+    assert text(browser, "#node-name") == "node-11"
+
+
+def test_an_address_names_a_node_and_follows_it(browser, page):
+    browser.open(page, fragment="#node=node-20")
+    assert text(browser, "#node-name") == "node-20"
+    search(browser, HOSTILE[0], "Enter")
+    assert browser.run("decodeURIComponent(location.hash)") == f"#node={HOSTILE[0]}"
+    for broken in ("#node=%", "#node=nobody", "#other"):
+        browser.open(page, fragment=broken)
+        assert is_quiet(browser)
+        assert text(browser, "#node-name")
+
+
+def test_a_node_in_a_table_leads_to_itself(browser, page):
+    browser.open(page, fragment="#node=node-20")
+    name = text(browser, "#node-neighbours tbody tr:nth-child(2) button")
+    browser.run("document.querySelector('#node-neighbours tbody tr:nth-child(2) button').focus()")
+    browser.press("Enter")
+    assert text(browser, "#node-name") == name != "node-20"
+    assert browser.run("document.activeElement.id") == "node-heading"
+
+
+# --- the parts are those of explain -----------------------------------------------------------
+
+MODELS = {
+    "pta": {},
+    "pta, row, unclamped": {"normalisation": "row", "clamp": False, "alpha": 0.3},
+    "pta, no loops": {"normalisation": "symmetric-no-loops", "steps": 4},
+    "lp": {"kind": LabelPropagationClassifier},
+}
+
+
+def in_percent(share):
+    return f"{100 * share:.1f} %"
+
+
+def near(shown, share):
+    return abs(float(shown.removesuffix(" %")) - 100 * share) < 0.1001
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.filterwarnings("ignore:No label reaches")
+def test_the_page_takes_predictions_apart_as_explain_does(browser, tmp_path, model):
+    clf = a_model(**model)
+    path = write_report(
+        model_report(clf, names=IDS.tolist(), title="t", command="c"), tmp_path / "report.html"
+    )
+    for node in (7, 19, 33, N - 1):
+        told = clf.explain(node)
+        browser.open(path, fragment=f"#node=node-{node}")
+        assert text(browser, "#node-name") == f"node-{node}"
+        shown = rows(browser, "node-labels")
+        parts = told.labels
+        for row, source, share, steps in zip(
+            shown[:10], parts.nodes, parts.shares.sum(axis=1), parts.mean_steps, strict=False
+        ):
+            assert row[0] == IDS[source]
+            assert row[1].endswith(CLASSES[clf.given_[source]])
+            assert row[2:4] == [in_percent(share), f"{steps:.1f}"]
+        assert len(shown) == min(len(parts.nodes), 11)
+        steps = rows(browser, "node-steps")
+        by_steps = parts.over_steps.sum(axis=1) / max(parts.total.sum(), 1e-300)
+        assert all(near(row[1], by_steps[int(row[0])]) for row in steps)
+        if told.neighbours is None:
+            assert browser.run("document.getElementById('node-neighbours')") is None
+            continue
+        first = rows(browser, "node-neighbours")[0]
+        assert first[0] == IDS[told.neighbours.nodes[0]]
+        assert near(first[4], told.neighbours.shares[0, told.code])
+        assert near(first[2], told.neighbours.weights[0] / told.neighbours.total.sum())
+    assert is_quiet(browser)
+
+
+def test_a_label_can_be_left_out_and_put_back(browser, page, clf):
+    node = 44
+    told = clf.explain(node)
+    top = int(told.labels.nodes[0])
+    browser.open(page, fragment=f"#node=node-{node}")
+    before = rows(browser, "node-labels")
+    browser.run("document.querySelector('#node-labels .quiet-button').focus()")
+    browser.press("Enter")
+    without = clf.explain(node, without=[top])
+    after = rows(browser, "node-labels")
+    assert after[0][0] == IDS[without.labels.nodes[0]]
+    assert after[0][2] == in_percent(without.labels.shares[0].sum())
+    assert f"with {without.labels.total.sum():.3g} of a whole label" in text(browser, "#node-soft")
+    assert text(browser, "#node-status").startswith(f"Without the label of {IDS[top]}: ")
+    browser.run("document.querySelector('#node-without button').focus()")
+    browser.press(" ")
+    assert rows(browser, "node-labels") == before
+
+
+def test_the_picture_draws_the_same_nodes_as_the_terminals(browser, page, clf):
+    from proptrain.insight.neighbourhood import neighbourhood_of
+
+    browser.open(page, fragment="#node=node-44")
+    shown = neighbourhood_of(clf.graph_, clf.explain(44))
+    drawn = browser.run(
+        "[...document.querySelectorAll('#node-picture .node')].map((g) => Number(g.dataset.node))"
+    )
+    assert drawn[::-1] == shown.nodes.tolist()
+    squares = browser.run("document.querySelectorAll('#node-picture rect').length")
+    assert squares == (shown.label_shares > 0).sum()
+    assert browser.run("document.querySelectorAll('#node-picture line').length") == len(shown.edges)
+    centre = browser.run(
+        "(() => { const r = [...document.querySelectorAll('#node-picture .node')].at(-1)"
+        ".getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+    )
+    assert np.isfinite(centre).all()
+
+
+# --- the table of labels in doubt -------------------------------------------------------------
+
+
+def column(browser, place):
+    return [
+        row[place]
+        for row in browser.run(
+            "[...document.querySelectorAll('table[data-sortable] tbody tr')]"
+            ".filter((row) => !row.hidden)"
+            ".map((row) => [...row.cells].map((cell) => cell.textContent.trim()))"
+        )
+    ]
+
+
+def test_labels_in_doubt_are_sorted_and_filtered_with_the_keyboard(browser, page, clf):
+    browser.open(page)
+    header = "document.querySelectorAll('table[data-sortable] thead th')"
+    values = lambda: [float(cell.split()[0]) for cell in column(browser, 3)]  # noqa: E731
+    browser.run(f"{header}[3].querySelector('button').focus()")
+    browser.press("Enter")
+    assert values() == sorted(values())
+    assert browser.run(f"{header}[3].ariaSort") == "ascending"
+    browser.press("Enter")
+    assert values() == sorted(values(), reverse=True)
+    assert browser.run(f"{header}[3].ariaSort") == "descending"
+    browser.run(f"{header}[1].querySelector('button').focus()")
+    browser.press(" ")
+    given = column(browser, 1)
+    assert [given.index(name) for name in given] == sorted(given.index(name) for name in given)
+    assert browser.run(f"[...{header}].map((th) => th.ariaSort)") == [None, "ascending", None, None]
+    browser.run("document.getElementById('suspects-filter').focus()")
+    browser.type("LAB")
+    assert set(column(browser, 1)) == {CLASSES[2]}
+    count = len(column(browser, 1))
+    n_labels = int((clf.given_ >= 0).sum())
+    assert text(browser, "#suspects-filter-status") == f"{count} of {n_labels} rows"
+    name = column(browser, 0)[0]
+    browser.run("document.querySelector('tr:not([hidden]) [data-show-node]').focus()")
+    browser.press("Enter")
+    assert text(browser, "#node-name") == name
+    assert is_quiet(browser)
+
+
+# --- large graphs -----------------------------------------------------------------------------
+
+
+def as_if_fitted(n_nodes, n_classes, degree, kind=PTAClassifier):
+    """A model of this size with made-up predictions: only its size matters."""
+    random = np.random.RandomState(0)
+    clf = kind(random_state=0)
+    clf.graph_, _ = power_law_graph(n_nodes, n_nodes * degree, n_classes)
+    clf.classes_ = np.array([f"class {code}" for code in range(n_classes)])
+    told = random.dirichlet(np.full(n_classes, 0.3), n_nodes)
+    clf.label_distributions_, clf.probabilities_ = told, told.astype(np.float32)
+    clf.given_ = np.where(random.rand(n_nodes) < 0.05, random.randint(n_classes, size=n_nodes), -1)
+    clf.stopping_ = np.flatnonzero(clf.given_ >= 0)[::5]
+    clf.reached_ = np.ones(n_nodes, dtype=bool)
+    return clf
+
+
+@pytest.mark.parametrize("n_classes", [8, 60])
+def test_twenty_thousand_nodes_fit_into_eight_megabytes_and_answer(browser, tmp_path, n_classes):
+    clf = as_if_fitted(MOST_NODES, n_classes, 10)
+    names = [f"account-{i:08}" for i in range(MOST_NODES)]
+    path = write_report(
+        model_report(clf, names=names, title="large", command="c"), tmp_path / "report.html"
+    )
+    assert path.stat().st_size <= 8_000_000
+    browser.open(path)
+    search(browser, "account-00019999", "Enter")
+    assert text(browser, "#node-name") == "account-00019999"
+    told = clf.explain(19_999)
+    shown = rows(browser, "node-labels")
+    # Labels that weigh the same to the last digit may come in another order.
+    assert [row[2] for row in shown[:10]] == [
+        in_percent(share) for share in told.labels.shares.sum(axis=1)[:10]
+    ]
+    assert rows(browser, "node-neighbours")[0][0] == names[told.neighbours.nodes[0]]
+    assert is_quiet(browser)
+
+
+def test_a_larger_graph_gets_the_parts_that_scale(browser, tmp_path):
+    clf = as_if_fitted(MOST_NODES + 1, 8, 4)
+    report = model_report(clf, names=None, title="larger", command="c")
+    assert isinstance(report.explore, Unexplorable)
+    path = write_report(report, tmp_path / "report.html")
+    assert path.stat().st_size < 100_000
+    browser.open(path)
+    assert "up to 20,000; this one has 20,001" in text(browser, "main")
+    assert browser.run("document.querySelector('svg.plot-confusion') !== null")
+    assert is_quiet(browser)
+
+
+def test_a_graph_too_dense_for_a_page_is_left_out_and_it_says_so(monkeypatch):
+    monkeypatch.setattr("proptrain.report.explore.MOST_BYTES", 100_000)
+    told = explorable_of(as_if_fitted(2_000, 3, 20))
+    assert isinstance(told, Unexplorable)
+    assert "more than the 0.1 MB that a page may hold" in told.reason
+
+
+def test_predictions_too_many_to_keep_are_left_out(monkeypatch):
+    clf = as_if_fitted(500, 5, 4)
+    fine = explorable_of(clf)
+    monkeypatch.setattr("proptrain.report.explore._FINE", 100)
+    coarse = explorable_of(clf)
+    monkeypatch.setattr("proptrain.report.explore._COARSE", 100)
+    none = explorable_of(clf)
+    assert [one.has_predictions for one in (fine, coarse, none)] == [True, True, False]
+    assert len(fine.content) > len(coarse.content) > len(none.content)
+    assert "to the same;" in fine.rounding
+    assert "to 1/255;" in coarse.rounding
+
+
+# --- the commands -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def in_process(*words):
+        monkeypatch.setattr(sys, "argv", ["proptrain", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        told = capsys.readouterr()
+        return left.value.code or 0, told.out, " ".join(told.err.split())
+
+    return in_process
+
+
+@pytest.fixture
+def model(clf, tmp_path):
+    save_model(tmp_path / "model", clf, node_ids=IDS)
+    return tmp_path / "model"
+
+
+def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
+    out = tmp_path / "page.html"
+    code, _, told = run("report", model, "--out", out)
+    assert code == 0
+    assert told.startswith(f"The page is {out}, ")
+    browser.open(out)
+    assert text(browser, "h1") == "What model tells"
+    assert "stopping nodes right" in text(browser, ".lede")
+    assert is_quiet(browser)
+    code, _, told = run("report", model, "--out", out)
+    assert code == 1
+    assert "exists already and is left alone" in told
+    code, told, _ = run("report", model, "--out", out, "--overwrite", "--json", "--title", "Mine")
+    assert json.loads(told) == {
+        "out": str(out),
+        "bytes": out.stat().st_size,
+        "explores_nodes": True,
+    }
+
+
+def test_report_of_a_model_that_is_no_sum_has_the_other_parts(run, tmp_path):
+    from proptrain import GNNClassifier
+
+    features, y, graph = a_problem()
+    clf = GNNClassifier(max_epochs=3, random_state=0).fit(features, y, graph=graph)
+    clf.save(tmp_path / "gnn")
+    code, _, told = run("report", tmp_path / "gnn", "--out", tmp_path / "page.html")
+    assert code == 0
+    assert "Nodes are not in it. The predictions of GNNClassifier are no sums" in told
+    assert "This model, epoch by epoch" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):
+    code, told, _ = run("explain", model, HOSTILE[0], "--json", "--top", 3)
+    assert code == 0
+    written, expected = json.loads(told), clf.explain(0)
+    assert written["node"] == HOSTILE[0]
+    assert written["labels"]["total"] == expected.labels.total.tolist()
+    sources = [part["node"] for part in written["labels"]["parts"]]
+    assert sources == [IDS[node] for node in expected.labels.nodes[:3]]
+    code, told, _ = run("explain", model, "node-33", "--top", 2)
+    assert code == 0
+    assert "Node node-33: " in told
+    top = str(IDS[clf.explain(33).labels.nodes[0]])
+    assert top in told
+    code, told, _ = run("explain", model, "node-33", "--without", top)
+    assert code == 0
+    assert f"without that of {top}" in " ".join(told.split())
+
+
+def test_explain_draws_a_picture(run, model, tmp_path):
+    for name, begins in (("node.svg", b"<svg "), ("node.png", b"\x89PNG")):
+        code, _, told = run("explain", model, "node-33", "--picture", tmp_path / name)
+        assert code == 0
+        assert f"{tmp_path / name}" in told
+        assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nod-33",), "got 'nod-33'. Did you mean 'node-33'"),
+        (("zzz",), "The first is '<script>alert(2)</script>'"),
+        (("node-33", "--picture", "x.gif"), "must end in .svg or .png, got 'x.gif'"),
+        (("node-33", "--without", "node-7"), "Only labels that were trained on can be left out"),
+    ],
+)
+def test_explain_says_what_it_cannot_do(run, model, words, message):
+    code, _, told = run("explain", model, *words)
+    assert code == 1
+    assert message in told
+
+
+def test_explain_takes_numbers_where_nodes_have_no_ids(run, clf, tmp_path):
+    clf.save(tmp_path / "plain")
+    code, told, _ = run("explain", tmp_path / "plain", "33", "--json")
+    assert code == 0
+    assert json.loads(told)["node"] == 33
+    for wrong in ("60", "-1", "node-33", "1.0"):
+        code, _, told = run("explain", tmp_path / "plain", "--", wrong)
+        assert code == 1
+        assert "NODE must be a number from 0 to 59" in told
+    loaded = load_model(tmp_path / "plain").estimator
+    np.testing.assert_array_equal(loaded.explain(33).labels.values, clf.explain(33).labels.values)
+
+
+def test_what_is_not_fitted_with_ids_gets_numbers_in_the_page(clf):
+    told = explorable_of(clf)
+    assert isinstance(told, Explorable)
+    assert json.loads(told.content)["ids"] is None
+    assert json.loads(explorable_of(clf, list(range(N))).content)["ids"] is None
+    assert json.loads(explorable_of(clf, list(range(1, N + 1))).content)["ids"][0] == "1"
