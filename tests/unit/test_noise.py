@@ -296,6 +296,27 @@ def test_exact_counts_of_wrong_labels_on_cora(cora):
     assert np.bincount(cora.labels[wrong]).tolist() == [6, 6, 7, 7, 7, 8, 8]
 
 
+@modest
+@given(training_sets(), st.sampled_from([0, 0.25, 0.5, 1]), st.integers(0, 100))
+def test_pair_noise_turns_every_wrong_label_into_the_next_class(drawn, rate, seed):
+    labels, nodes, n_classes = drawn
+    changed = with_label_noise(labels, nodes, n_classes, rate, seed, kind="pair")
+    wrong = np.flatnonzero(changed != labels)
+    assert set(wrong) <= set(nodes)
+    np.testing.assert_array_equal(changed[wrong], (labels[wrong] + 1) % n_classes)
+    for code in range(n_classes):
+        members = nodes[labels[nodes] == code]
+        assert np.isin(members, wrong).sum() == round(rate * len(members))
+
+
+def test_pair_noise_takes_every_node_as_likely():
+    labels = np.repeat([0, 1, 2], 4)
+    seeds = range(600)
+    drawn = [with_label_noise(labels, np.arange(12), 3, 0.5, s, kind="pair") for s in seeds]
+    changes = (np.array(drawn) != labels).sum(axis=0)
+    assert ((changes > 250) & (changes < 350)).all()
+
+
 def test_label_noise_refuses_what_it_cannot_use():
     labels = np.array([0, 1, -1, 5])
     with pytest.raises(LabelError, match="class codes from 0 to 1, got values from -1 to 1"):
@@ -310,6 +331,8 @@ def test_label_noise_refuses_what_it_cannot_use():
         with_label_noise(labels, [0], 1, 0.5, 0)
     with pytest.raises(LabelError, match="whole class codes"):
         with_label_noise(["a", "b"], [0], 2, 0.5, 0)
+    with pytest.raises(InvalidInputError, match="one of uniform, pair; got 'pairs'. Did you mean"):
+        with_label_noise(labels, [0], 2, 0.5, 0, kind="pairs")
 
 
 def test_no_training_nodes_or_no_noise_leave_the_labels():

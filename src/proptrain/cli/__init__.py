@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import typer
 
-from proptrain.cli import bench, data, demo, evaluate, fit, predict, reproduce, verify
+from proptrain.cli import audit, bench, data, demo, evaluate, fit, predict, reproduce, verify
 from proptrain.cli.console import fail, say
 from proptrain.errors import ProptrainError
 
@@ -32,6 +32,7 @@ app.command()(demo.demo)
 app.command()(fit.fit)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
+app.command()(audit.audit)
 app.command()(reproduce.reproduce)
 app.command()(verify.verify)
 app.command()(bench.bench)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import reprlib
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from proptrain.data.convert import as_graph
 from proptrain.data.graph import Graph
-from proptrain.errors import InvalidInputError, LabelError
+from proptrain.errors import InvalidInputError, LabelError, unknown_name
 
+LabelNoise = Literal["uniform", "pair"]
 Nodes = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -68,17 +69,29 @@ def with_structure_noise(graph: Any, labels: Any, rate: float, seed: int) -> Gra
 
 
 def with_label_noise(
-    labels: Any, nodes: Any, n_classes: int, rate: float, seed: int
+    labels: Any,
+    nodes: Any,
+    n_classes: int,
+    rate: float,
+    seed: int,
+    *,
+    kind: LabelNoise = "uniform",
 ) -> NDArray[np.int64]:
     """Return a copy of the labels in which a share of the training nodes has a wrong class.
 
     Of each class's training nodes (``nodes``: indices or a mask), round(rate · count) chosen at
-    random change to one of the other classes, each as likely (section 5.3). All other labels stay.
+    random change to another class: "uniform" to any of them, each as likely (section 5.3), "pair"
+    to the next one, the last class to the first, as where two classes are easily confused. All
+    other labels stay.
 
     >>> with_label_noise([0, 0, 1, 1, 1], [0, 1, 2, 3], 2, 0.5, seed=0).tolist()
     [0, 1, 0, 1, 1]
+    >>> with_label_noise([0, 1, 2, 2], [0, 1, 2], 3, 1.0, seed=0, kind="pair").tolist()
+    [1, 2, 0, 2]
     """
     _check_draw(rate, seed)
+    if kind not in get_args(LabelNoise):
+        raise unknown_name("The kind of label noise", kind, get_args(LabelNoise))
     changed = _checked_codes(labels, len(labels))
     nodes = _checked_nodes(nodes, len(changed))
     codes = changed[nodes]
@@ -87,7 +100,8 @@ def with_label_noise(
     for code in range(n_classes):
         members = nodes[codes == code]
         wrong = random.choice(members, round(rate * len(members)), replace=False)
-        changed[wrong] = (code + random.randint(1, n_classes, len(wrong))) % n_classes
+        steps = 1 if kind == "pair" else random.randint(1, n_classes, len(wrong))
+        changed[wrong] = (code + steps) % n_classes
     return changed
 
 
