@@ -1,1 +1,1 @@
-"""Does the audit find planted wrong labels, does fixing them help, are probabilities believable?"""
+"""How well the audit finds planted wrong labels, what fixing them gains, and calibration."""

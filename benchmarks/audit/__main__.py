@@ -1,4 +1,4 @@
-"""Measure the audit: python -m benchmarks.audit --out FILE, and python -m benchmarks.audit --show FILE."""
+"""Measure the audit: python -m benchmarks.audit --out FILE; its tables: … --show FILE."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.audit.task import Done, Task, list_tasks, open_done, read_done
+from benchmarks.audit.task import Done, Task, code_state, list_tasks, open_done, read_done
 from proptrain import cli
 from proptrain.cli.console import progress, results
 from proptrain.cli.data import DataDirOption
 from proptrain.errors import InvalidInputError, MissingPackageError
 from proptrain.experiments.specs import DATASETS
-from proptrain.experiments.versions import code_digest
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -58,7 +57,7 @@ def _run(tasks: list[Task], out: Path, data_dir: Path | None) -> None:
         left = [task for task in tasks if task not in done]
         with progress("splits with wrong labels", len(left), quiet=False) as advance:
             for task in left:
-                file.add(Done(task, measure(task, data_dir), code_digest()).to_json())
+                file.add(Done(task, measure(task, data_dir), code_state()).to_json())
                 advance()
 
 

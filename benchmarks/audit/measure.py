@@ -16,11 +16,18 @@ from proptrain.data.dataset import Dataset
 from proptrain.data.noise import with_label_noise
 from proptrain.data.splits import Split, split_nodes
 from proptrain.estimator import PTAClassifier
-from proptrain.insight.audit import Audit
+from proptrain.insight.audit import N_FOLDS, Audit
 from proptrain.insight.calibration import calibration_error
+from proptrain.insight.evidence import Evidence, cross_fit, deal_folds
 
-CLEANLAB = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
-"""What cleanlab can rank by; the first is what it does unless told otherwise."""
+CLEANLAB = (
+    ("self_confidence", False),
+    ("self_confidence", True),
+    ("normalized_margin", False),
+    ("normalized_margin", True),
+    ("confidence_weighted_entropy", False),
+)
+"""What cleanlab can rank by, and whether it adjusts for the classes; the first is its default."""
 FIXED_RATES = (0.2, 0.3)
 
 
@@ -40,7 +47,8 @@ def measure(task: Task, data_dir: Path | None) -> dict[str, float]:
     y[split.train] = wrong_labels[split.train]
     classifier = _fitted(dataset, y, entry.alpha)
     found = classifier.audit(dataset.features)
-    measured = _found(found, classifier, dataset.labels)
+    plain = (found.rounds[0] + _second_round(dataset, classifier, found.nodes)) / 2
+    measured = _found(found, classifier, plain, dataset.labels)
     if task.rate in FIXED_RATES:
         measured |= _after_fixing(dataset, split, y, found, classifier, entry.alpha)
     return measured
@@ -51,10 +59,22 @@ def _fitted(dataset: Dataset, y: NDArray[Any], alpha: float, **fit: Any) -> PTAC
     return classifier.fit(dataset.features, y, graph=dataset.graph, **fit)
 
 
-def _found(found: Audit, classifier: PTAClassifier, truth: NDArray[np.int64]) -> dict[str, float]:
+def _second_round(
+    dataset: Dataset, classifier: PTAClassifier, nodes: NDArray[np.int64]
+) -> Evidence:
+    """Cross-validate once more, on the labels as given: others get as many models as the audit."""
+    tell = classifier._teller(dataset.features, seed=1)
+    codes = classifier.given_
+    folds = deal_folds(codes[nodes], N_FOLDS, np.random.RandomState(1))
+    return cross_fit(codes, nodes, folds, dataset.n_classes, tell)
+
+
+def _found(
+    found: Audit, classifier: PTAClassifier, plain: Evidence, truth: NDArray[np.int64]
+) -> dict[str, float]:
     """Measure how well each way of ranking puts the wrong labels first."""
     is_wrong = found.given != truth[found.nodes]
-    rankings = {"audit": found.suspicion, **_other_rankings(found, classifier)}
+    rankings = {"audit": found.suspicion, **_other_rankings(found, classifier, plain)}
     measured = {f"auroc {name}": _auroc(is_wrong, by) for name, by in rankings.items()}
     measured |= {f"precision {name}": _precision(is_wrong, by) for name, by in rankings.items()}
     right = found.suggested == truth[found.nodes]
@@ -67,7 +87,9 @@ def _found(found: Audit, classifier: PTAClassifier, truth: NDArray[np.int64]) ->
     }
 
 
-def _other_rankings(found: Audit, classifier: PTAClassifier) -> dict[str, NDArray[np.float64]]:
+def _other_rankings(
+    found: Audit, classifier: PTAClassifier, plain: Evidence
+) -> dict[str, NDArray[np.float64]]:
     """Return how suspicious each label is to others: higher is more so."""
     rows = np.arange(len(found.nodes))
     parts = {
@@ -75,12 +97,13 @@ def _other_rankings(found: Audit, classifier: PTAClassifier) -> dict[str, NDArra
         "network": classifier.probabilities_[found.nodes],
         "weight": found.weights,
         "others": found.others,
-        "cross-fitted": found.cross_fitted,
     }
     rankings = {name: -part[rows, found.given] for name, part in parts.items()}
-    for method in CLEANLAB:
-        quality = get_label_quality_scores(found.given, found.cross_fitted, method=method)
-        rankings[f"cleanlab {method}"] = -np.asarray(quality)
+    for method, adjusted in CLEANLAB:
+        quality = get_label_quality_scores(
+            found.given, plain, method=method, adjust_pred_probs=adjusted
+        )
+        rankings[f"cleanlab {method}{', adjusted' * adjusted}"] = -np.asarray(quality)
     return rankings
 
 

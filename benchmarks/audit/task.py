@@ -7,15 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from proptrain import insight
+from proptrain.data.noise import LabelNoise
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS
 from proptrain.errors import FileFormatError
+from proptrain.experiments.versions import code_digest
 from proptrain.json_lines import LineFile, open_lines, read_lines
 
 RATES = (0.1, 0.2, 0.3)
-KINDS = ("uniform", "pair")
+KINDS: tuple[LabelNoise, ...] = ("uniform", "pair")
 _BEGINNING = b'{"dataset": '
 
 
@@ -24,7 +28,7 @@ class Task:
     """One split of a data set, with some of its training labels made wrong, or none."""
 
     dataset: str
-    kind: str
+    kind: LabelNoise | Literal["none"]
     """Of label noise; "none" is for calibration, with every label right."""
     rate: float
     seed: int
@@ -49,12 +53,14 @@ class Done:
 def list_tasks(datasets: Sequence[str], n_seeds: int, *, validation: bool) -> list[Task]:
     """List all tasks, seed after seed: if the rest is never run, all settings have as many."""
     seeds = (VALIDATION_SEEDS if validation else TEST_SEEDS)[:n_seeds]
-    noise = [("none", 0.0), *((kind, rate) for kind in KINDS for rate in RATES)]
     return [
-        Task(dataset, kind, rate, seed, validation)
+        task
         for seed in seeds
         for dataset in datasets
-        for kind, rate in noise
+        for task in (
+            Task(dataset, "none", 0.0, seed, validation),
+            *(Task(dataset, kind, rate, seed, validation) for kind in KINDS for rate in RATES),
+        )
     ]
 
 
@@ -69,6 +75,14 @@ def read_done(path: Path) -> list[Done]:
     """Read what a file has."""
     what = "a file that `python -m benchmarks.audit` has written"
     return list(read_lines(path, partial(_parse, path=path), _BEGINNING, what).values())
+
+
+def code_state() -> str:
+    """Tell the code that trains, and that which audits and calibrates, by digits of its hash."""
+    digest = sha256()
+    for path in sorted(Path(insight.__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return f"{code_digest()}+{digest.hexdigest()[:8]}"
 
 
 def _parse(content: bytes, path: Path) -> dict[Task, Done]:

@@ -152,9 +152,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return estimator
 
-    def _calibrated(
-        self, told: NDArray[np.float64], *, alone: bool = False
-    ) -> NDArray[np.float64]:
+    def _calibrated(self, told: NDArray[np.float64], *, alone: bool = False) -> NDArray[np.float64]:
         from proptrain.insight.calibration import with_temperature
 
         return with_temperature(told, self.find_temperature(alone=alone))

@@ -195,7 +195,7 @@ def test_a_loaded_model_is_calibrated_alike(fitted, tmp_path):
 def test_without_held_out_labels_there_is_no_calibration():
     y, graph = [0, 1, -1], [(0, 1), (1, 2), (0, 2)]
     clf = LabelPropagationClassifier().fit(None, y, graph=graph)
-    with pytest.raises(InvalidInputError, match="needs stopping nodes, .* has none. Fit it with"):
+    with pytest.raises(InvalidInputError, match=r"needs stopping nodes, .* has none\. Fit it with"):
         clf.predict_proba(calibrated=True)
     X = np.eye(5)
     net = GNNClassifier(max_epochs=2, random_state=0).fit(

@@ -102,14 +102,16 @@ def test_nobody_is_told_by_one_who_learnt_from_him():
     known, folds = np.array([3, 5, 6, 8]), np.array([1, 0, -1, 1])
     asked = []
 
-    def tell(learnt, told):
-        asked.append((learnt.tolist(), told.tolist()))
-        return np.tile(told[:, None], 2)
+    codes = np.array([-1, -1, -1, 0, -1, 1, 1, -1, 0, -1])
 
-    told = cross_fit(known, folds, 2, tell)
-    assert asked == [([3, 6, 8], [5]), ([5, 6], [3, 8])]
+    def tell(learnt, nodes):
+        asked.append(({int(j): int(learnt[j]) for j in np.flatnonzero(learnt >= 0)}, [*nodes]))
+        return np.tile(nodes[:, None], 2)
+
+    told = cross_fit(codes, known, folds, 2, tell)
+    assert asked == [({3: 0, 6: 1, 8: 0}, [5]), ({5: 1, 6: 1}, [3, 8])]
     assert told.tolist() == [[3, 3], [5, 5], [0, 0], [8, 8]]
-    assert cross_fit(known, np.full(4, -1), 2, tell).tolist() == [[0, 0]] * 4
+    assert cross_fit(codes, known, np.full(4, -1), 2, tell).tolist() == [[0, 0]] * 4
 
 
 @modest

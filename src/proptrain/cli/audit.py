@@ -82,7 +82,7 @@ def audit(
     or @ for formulas.
 
     Examples: proptrain audit --edges edges.csv --nodes nodes.csv --label topic;
-    proptrain audit --edges edges.csv --nodes nodes.csv --label topic --out audit.csv --fix fixed.csv
+    the same with --out audit.csv --fix fixed.csv
     """
     from proptrain.devices import torch_device
 
@@ -116,7 +116,7 @@ def audit(
 def _check_outputs(
     out: Path | None, fix: Path | None, inputs: list[Path | None], *, overwrite: bool
 ) -> None:
-    """Raise before any work if an output has no known form, is an input, or could not be written."""
+    """Raise before any work if an output has no known form, is an input, or cannot be written."""
     from proptrain.files import check_output
 
     forms = {"--out": (out, (".csv", ".json")), "--fix": (fix, (".csv", ".parquet"))}
@@ -125,7 +125,9 @@ def _check_outputs(
         if path is None:
             continue
         if path.suffix not in suffixes:
-            raise InvalidInputError(f"{name} must end in {' or '.join(suffixes)}, got {path.name!r}.")
+            raise InvalidInputError(
+                f"{name} must end in {' or '.join(suffixes)}, got {path.name!r}."
+            )
         if path.resolve() in taken:
             raise InvalidInputError(
                 f"{name} must be a file of its own, but {path} is read or written already. Choose "

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.dataset import UNLABELLED
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.schemes import Scheme
 
 Codes = NDArray[np.int64]
 Evidence = NDArray[np.float64]
-TellLeftOut = Callable[[Codes, Codes], NDArray[Any]]
-"""(nodes to learn from, nodes to tell) -> probabilities of the latter, (m, C)."""
+Tell = Callable[[Codes, Codes], NDArray[Any]]
+"""(codes of all nodes, -1 where there is none; nodes) -> what is told of these nodes, (m, C)."""
 
 ALWAYS_IN = -1
 """The fold of a label that is never left out, because no other is of its class."""
@@ -51,8 +52,8 @@ def leave_one_out(
     """
     start = one_hot(codes, known, n_classes).astype(np.float64)
     from_all = engine.propagate(start, scheme)[known]
-    from_others = from_all - _returned(len(codes), known, engine, scheme)[:, None] * start[known]
-    return np.maximum(from_others, 0)  # a rounding below zero
+    own = _returned(len(codes), known, engine, scheme)[:, None] * start[known]
+    return np.maximum(from_all - own, 0)  # else a rounding below zero
 
 
 def leave_fold_out(
@@ -64,14 +65,14 @@ def leave_fold_out(
     each fold. ``folds`` (L,) are those of `deal_folds`.
     """
 
-    def tell(learnt: Codes, told: Codes) -> NDArray[Any]:
-        start = one_hot(codes, learnt, n_classes).astype(np.float64)
-        return engine.propagate(start, scheme)[told]
+    def tell(learnt: Codes, nodes: Codes) -> NDArray[Any]:
+        start = one_hot(learnt, learnt >= 0, n_classes).astype(np.float64)
+        return engine.propagate(start, scheme)[nodes]
 
-    return cross_fit(known, folds, n_classes, tell)
+    return cross_fit(codes, known, folds, n_classes, tell)
 
 
-def cross_fit(known: Codes, folds: Codes, n_classes: int, tell: TellLeftOut) -> Evidence:
+def cross_fit(codes: Codes, known: Codes, folds: Codes, n_classes: int, tell: Tell) -> Evidence:
     """Return what is told of each fold by one who learns from all the others, shape (L, C).
 
     Labels that are in no fold are always learnt from, and their rows are empty.
@@ -79,27 +80,26 @@ def cross_fit(known: Codes, folds: Codes, n_classes: int, tell: TellLeftOut) -> 
     told = np.zeros((len(known), n_classes))
     for fold in range(folds.max(initial=ALWAYS_IN) + 1):
         is_out = folds == fold
-        told[is_out] = tell(known[~is_out], known[is_out])
+        learnt = np.full(len(codes), UNLABELLED)
+        learnt[known[~is_out]] = codes[known[~is_out]]
+        told[is_out] = tell(learnt, known[is_out])
     return told
 
 
 def deal_folds(codes: Codes, n_folds: int, random: np.random.RandomState) -> Codes:
     """Deal labels (L,) out to folds at random, each class evenly; -1 for the only one of a class.
 
-    >>> deal_folds(np.array([0, 0, 1, 1, 2]), 2, np.random.RandomState(0)).tolist()
+    >>> deal_folds(np.array([0, 0, 0, 0, 1]), 2, np.random.RandomState(1)).tolist()
     [0, 1, 0, 1, -1]
     """
     order = random.permutation(len(codes))
     order = order[np.argsort(codes[order], kind="stable")]  # class after class, shuffled within
     folds = np.empty(len(codes), dtype=np.int64)
     folds[order] = np.arange(len(codes)) % n_folds
-    counts = np.bincount(codes)
-    return np.where(counts[codes] == 1, ALWAYS_IN, folds)
+    return np.where(np.bincount(codes)[codes] == 1, ALWAYS_IN, folds)
 
 
-def _returned(
-    n_nodes: int, known: Codes, engine: Engine, scheme: Scheme
-) -> NDArray[np.float64]:
+def _returned(n_nodes: int, known: Codes, engine: Engine, scheme: Scheme) -> NDArray[np.float64]:
     """Return a_jj, the share of its own label that comes back to each known node j, shape (L,)."""
     n_columns = max(1, min(MOST_COLUMNS, MOST_ENTRIES // n_nodes))
     shares = np.empty(len(known))
