@@ -92,7 +92,7 @@ def _other_rankings(
 ) -> dict[str, NDArray[np.float64]]:
     """Return how suspicious each label is to others: higher is more so."""
     rows = np.arange(len(found.nodes))
-    parts = {
+    parts: dict[str, NDArray[Any]] = {
         "predict_proba": classifier.label_distributions_[found.nodes],
         "network": classifier.probabilities_[found.nodes],
         "weight": found.weights,

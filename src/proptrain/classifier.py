@@ -348,9 +348,9 @@ def with_unlabelled(classes: NDArray[Any], marker: Any) -> NDArray[Any]:
     if classes.dtype.kind == "U":
         return np.append(classes, marker if isinstance(marker, str) else "")
     if classes.dtype.kind not in "iuf":
-        return np.append(classes.astype(object), None)
+        return np.array([*classes.tolist(), None], dtype=object)
     is_number = isinstance(marker, int | float | np.number) and not isinstance(marker, bool)
-    return np.append(classes, marker if is_number else np.nan)
+    return np.asarray(np.append(classes, marker if is_number else np.nan))
 
 
 def watched_nodes(problem: Problem) -> NDArray[np.int64]:

@@ -197,7 +197,8 @@ def suspicion_of(for_each_class: Evidence, given: Codes) -> NDArray[np.float64]:
     rivals[rows, given] = -1
     rival = rivals.max(axis=1)
     total = own + rival
-    return np.divide(rival, total, out=np.full(len(given), 0.5), where=total > 0)
+    nowhere = np.full(len(given), 0.5)
+    return np.asarray(np.divide(rival, total, out=nowhere, where=total > 0))
 
 
 def _put_right(codes: Codes, nodes: Codes, told: Evidence) -> Codes:
