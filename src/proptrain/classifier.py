@@ -52,29 +52,54 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # The whole numbers that a fitted classifier has without fail.
     _numbers: tuple[str, ...] = ("n_features_in_", "features_checksum_", "n_iter_", "best_epoch_")
 
-    def predict_proba(self, X: Any = None, edges: Any = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any = None, edges: Any = None, *, calibrated: bool = False
+    ) -> NDArray[np.float64]:
         """Return class probabilities, shape (m, C); rows sum to 1, columns follow ``classes_``.
 
         Without ``X``: of the fitted nodes, with the graph. With ``X``: of new nodes, with their
         ``edges`` to the fitted graph (see `proptrain.data.extend.extend_graph`), or from features
-        alone.
+        alone. ``calibrated`` sharpens or softens all rows alike, by the temperature that fits the
+        stopping nodes best: of the nodes told with 80 %, about four in five are then right. It
+        changes no prediction.
         """
         check_is_fitted(self)
         if X is None and edges is None:
-            return np.array(self.label_distributions_)
+            told = np.array(self.label_distributions_)
+            return self._calibrated(told) if calibrated else told
         features = None if X is None else self._features_of(X)
         if edges is None:
             self._warn_if_fitted_nodes(features)
-        told: NDArray[np.float64] = (
-            self._from_features(features) if edges is None else self._from_edges(features, edges)
-        )
-        return told
+        told = self._from_features(features) if edges is None else self._from_edges(features, edges)
+        return self._calibrated(told, alone=edges is None) if calibrated else told
 
-    def predict(self, X: Any = None, edges: Any = None) -> NDArray[Any]:
-        """Return class labels, shape (m,), of what `predict_proba` is given."""
-        check_is_fitted(self)
-        likeliest: NDArray[Any] = self.classes_[self.predict_proba(X, edges).argmax(axis=1)]
-        return likeliest
+    def predict(
+        self,
+        X: Any = None,
+        edges: Any = None,
+        *,
+        min_probability: float | None = None,
+        calibrated: bool = False,
+    ) -> NDArray[Any]:
+        """Return class labels, shape (m,), of what `predict_proba` is given.
+
+        A node whose likeliest class has a probability below ``min_probability`` (calibrated, if
+        you say so) is left unlabelled, in a way that `fit` takes for unlabelled again: with the
+        marker ``unlabelled``, -1 by default, among numbers, with "" among text (unless the marker
+        is a text), with None among booleans, and with NaN where numbers have no marker.
+        """
+        told = self.predict_proba(X, edges)
+        likeliest = told.argmax(axis=1)
+        if min_probability is None:
+            return np.asarray(self.classes_[likeliest])
+        if not 0 <= min_probability <= 1:  # nor NaN
+            raise InvalidInputError(
+                f"min_probability must be between 0 and 1, got {min_probability!r}."
+            )
+        if calibrated:
+            told = self._calibrated(told, alone=X is not None and edges is None)
+        answers = with_unlabelled(self.classes_, self.unlabelled)
+        return np.asarray(answers[np.where(told.max(axis=1) < min_probability, -1, likeliest)])
 
     def find_reached(self, edges: Any, n_new: int | None = None) -> NDArray[np.bool_]:
         """Return which new nodes a training label reaches, shape (m,): their `reached_`.
@@ -98,6 +123,31 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return explain_node(self, node, without=without)
 
+    def find_temperature(self, *, alone: bool = False) -> float:
+        """Return the temperature that `predict_proba` calibrates with.
+
+        It is the one at which the labels of the stopping nodes are likeliest, and found anew from
+        what a model keeps: a loaded model has the same. ``alone`` is the one for new nodes that are
+        told from features alone.
+        """
+        from proptrain.insight.calibration import fit_temperature
+
+        check_is_fitted(self)
+        held_out = getattr(self, "probabilities_", None) if alone else self.label_distributions_
+        if held_out is None:
+            raise InvalidInputError(
+                "New nodes cannot be calibrated from features alone by this kind of model: give "
+                "their edges, or leave calibrated out."
+            )
+        stop = self.stopping_
+        if not stop.size:
+            raise InvalidInputError(
+                "Calibration needs stopping nodes, labels that the model has not learnt from, and "
+                "this model has none. Fit it with a stopping_fraction above 0 or with "
+                "fit(..., stopping=nodes)."
+            )
+        return fit_temperature(held_out[stop], self.given_[stop])
+
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the fitted model to a folder: safetensors and JSON, nothing pickled."""
         from proptrain.persistence import save_model
@@ -117,6 +167,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"Load it with {type(estimator).__name__}.load."
             )
         return estimator
+
+    def _calibrated(self, told: NDArray[np.float64], *, alone: bool = False) -> NDArray[np.float64]:
+        from proptrain.insight.calibration import with_temperature
+
+        return with_temperature(told, self.find_temperature(alone=alone))
 
     def _features_of(self, X: Any, *, reset: bool = False) -> Features:
         checked = validate_data(
@@ -323,6 +378,20 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def with_unlabelled(classes: NDArray[Any], marker: Any) -> NDArray[Any]:
+    """Return the classes and, as one more at the end, what `fit` takes for unlabelled.
+
+    >>> with_unlabelled(np.array([3, 5]), -1), with_unlabelled(np.array(["a", "b"]), -1)
+    (array([ 3,  5, -1]), array(['a', 'b', ''], dtype='<U1'))
+    """
+    if classes.dtype.kind == "U":
+        return np.append(classes, marker if isinstance(marker, str) else "")
+    if classes.dtype.kind not in "iuf":
+        return np.array([*classes.tolist(), None], dtype=object)
+    is_number = isinstance(marker, int | float | np.number) and not isinstance(marker, bool)
+    return np.asarray(np.append(classes, marker if is_number else np.nan))
 
 
 def watched_nodes(problem: Problem) -> NDArray[np.int64]:

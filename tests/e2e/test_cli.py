@@ -160,6 +160,29 @@ def test_predict_tells_every_node(run, at_papers, tmp_path):
     assert 0.5 < table["reached"].mean() <= 1
 
 
+def test_probabilities_can_be_calibrated_and_unsure_labels_withheld(run, at_papers, tmp_path):
+    plain, sure = tmp_path / "plain.csv", tmp_path / "sure.parquet"
+    assert run("predict", "model/", "--out", plain).code == 0
+    words = ("--calibrated", "--min-probability", 0.7, "--out", sure)
+    done = run("predict", "model/", *words)
+    assert done.code == 0
+    before, after = pd.read_csv(plain), pd.read_parquet(sure)
+    shares = [table.filter(like="p_").to_numpy() for table in (before, after)]
+    expected = load_model("model").estimator.predict_proba(calibrated=True)
+    np.testing.assert_allclose(shares[1], expected)
+    assert (shares[1] != shares[0]).any()
+    unsure = (after["source"] == "predicted") & (shares[1].max(axis=1) < 0.7)
+    assert 0 < unsure.sum() < len(after)
+    assert f"{unsure.sum()} too unsure for a label" in done.err
+    assert after["label"].isna().equals(unsure)
+    assert (after["label"] == before["label"])[~unsure].all()
+    for words in (["--nodes", "new.csv"], ["--nodes", "new.csv", "--edges", "new_edges.csv"]):
+        out = tmp_path / f"new{len(words)}.csv"
+        done = run("predict", "model", *words, "--calibrated", "--out", out, "--json")
+        assert done.code == 0
+        assert "withheld" not in json.loads(done.out)
+
+
 def test_new_nodes_are_told_with_and_without_their_edges(run, at_papers, tmp_path):
     alone, joined = tmp_path / "alone.csv", tmp_path / "joined.csv"
     assert run("predict", "model", "--nodes", "new.csv", "--out", alone).code == 0

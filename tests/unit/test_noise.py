@@ -331,7 +331,7 @@ def test_label_noise_refuses_what_it_cannot_use():
         with_label_noise(labels, [0], 1, 0.5, 0)
     with pytest.raises(LabelError, match="whole class codes"):
         with_label_noise(["a", "b"], [0], 2, 0.5, 0)
-    with pytest.raises(InvalidInputError, match=r"one of uniform, pair; got 'pairs'. Did you mean"):
+    with pytest.raises(InvalidInputError, match=r"uniform, pair; got 'pairs'\. Did you mean"):
         with_label_noise(labels, [0], 2, 0.5, 0, kind="pairs")
 
 

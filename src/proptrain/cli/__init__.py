@@ -9,6 +9,7 @@ from collections.abc import Callable
 import typer
 
 from proptrain.cli import (
+    audit,
     bench,
     data,
     demo,
@@ -45,6 +46,7 @@ app.command()(predict.predict)
 app.command()(explain.explain)
 app.command()(report.report)
 app.command()(evaluate.evaluate)
+app.command()(audit.audit)
 app.command()(reproduce.reproduce)
 app.command()(verify.verify)
 app.command()(bench.bench)

@@ -49,14 +49,23 @@ def print_table(
     title: str, columns: list[str], rows: list[list[str]], *, n_labels: int = 1
 ) -> None:
     """Print a table to standard output; columns that name a row are left-aligned, numbers right."""
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=Text(visible(title)), title_justify="left")
     for position, column in enumerate(columns):
         justify: JustifyMethod = "left" if position < n_labels else "right"
         # On a narrow terminal cells go on in a next line: half a name would name nothing.
-        table.add_column(Text(column), justify=justify, overflow="fold")
+        table.add_column(Text(visible(column)), justify=justify, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     results.print(table)
+
+
+def visible(text: str) -> str:
+    r"""Write characters that a terminal would act upon, instead of showing them, as escapes.
+
+    >>> print(visible("caf\u00e9 \x1b[31mred\x07"))
+    café \x1b[31mred\x07
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def in_percent(estimate: Estimate, digits: int) -> str:

@@ -30,6 +30,18 @@ NewEdgesOption = Annotated[
     Path | None,
     typer.Option(help="Edges of the new nodes, to nodes of the model or to each other."),
 ]
+CalibratedOption = Annotated[
+    bool,
+    typer.Option(
+        "--calibrated", help="Make probabilities believable, by the labels that were held out."
+    ),
+]
+MinProbabilityOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0, help="Leave the label empty where the likeliest class is less likely."
+    ),
+]
 
 
 def predict(
@@ -40,6 +52,8 @@ def predict(
     source: SourceOption = None,
     target: TargetOption = None,
     weight: WeightOption = None,
+    calibrated: CalibratedOption = False,
+    min_probability: MinProbabilityOption = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -50,7 +64,8 @@ def predict(
     the steps that labels are spread); and the probability of each class as p_CLASS.
 
     Examples: proptrain predict model/ --out predictions.csv;
-    proptrain predict model/ --nodes new.csv --edges new_edges.csv --out new_predictions.csv
+    proptrain predict model/ --nodes new.csv --edges new_edges.csv --out new_predictions.csv;
+    proptrain predict model/ --calibrated --min-probability 0.8 --out sure.csv
     """
     from proptrain.files import check_output, whole_file
     from proptrain.persistence import load_model
@@ -64,10 +79,11 @@ def predict(
     if nodes is None:
         if edges is not None:
             raise InvalidInputError("--edges belong to new nodes: give their table with --nodes.")
-        table = _fitted_nodes(saved)
+        table = _fitted_nodes(saved, calibrated=calibrated)
     else:
         columns = {"source": source, "target": target, "weight": weight}
-        table = _new_nodes(saved, nodes, edges, columns)
+        table = _new_nodes(saved, nodes, edges, columns, calibrated=calibrated)
+    n_withheld = _withhold(table, min_probability)
     with whole_file(out, overwrite=overwrite) as temporary:
         if out.suffix == ".csv":
             table.to_csv(temporary, index=False)
@@ -75,23 +91,38 @@ def predict(
             table.to_parquet(temporary, index=False)
     n_predicted = int((table["source"] == "predicted").sum())
     if json:
-        print_json({"out": str(out), "nodes": len(table), "predicted": n_predicted})
+        told = {"out": str(out), "nodes": len(table), "predicted": n_predicted}
+        print_json(told if min_probability is None else {**told, "withheld": n_withheld})
     else:
-        say(f"{len(table):,} nodes, {n_predicted:,} of them predicted; written to {out}")
+        unsure = "" if min_probability is None else f", {n_withheld:,} too unsure for a label"
+        say(f"{len(table):,} nodes, {n_predicted:,} of them predicted{unsure}; written to {out}")
 
 
-def _fitted_nodes(saved: SavedModel) -> pd.DataFrame:
+def _withhold(table: pd.DataFrame, min_probability: float | None) -> int:
+    """Empty the predicted labels that are less likely than that; returns how many they are."""
+    if min_probability is None:
+        return 0
+    unsure = (table["source"] == "predicted") & (table["probability"] < min_probability)
+    table["label"] = table["label"].astype(object).where(~unsure, None)
+    return int(unsure.sum())
+
+
+def _fitted_nodes(saved: SavedModel, *, calibrated: bool) -> pd.DataFrame:
     classifier = saved.estimator
     given = classifier.given_
     codes = np.where(given >= 0, given, classifier.label_distributions_.argmax(axis=1))
     ids = np.arange(len(given)) if saved.node_ids is None else saved.node_ids
-    return _table(
-        classifier, ids, codes, given >= 0, classifier.reached_, classifier.label_distributions_
-    )
+    told = classifier.predict_proba(calibrated=calibrated)
+    return _table(classifier, ids, codes, given >= 0, classifier.reached_, told)
 
 
 def _new_nodes(
-    saved: SavedModel, nodes: Path, edges: Path | None, columns: dict[str, str | None]
+    saved: SavedModel,
+    nodes: Path,
+    edges: Path | None,
+    columns: dict[str, str | None],
+    *,
+    calibrated: bool,
 ) -> pd.DataFrame:
     from proptrain.data.columns import encode_columns
     from proptrain.data.tables import read_edges, read_nodes
@@ -106,13 +137,13 @@ def _new_nodes(
     _check_new(old_ids, new_ids)
     features = encode_columns(table, encoder=saved.encoder).features
     if edges is None:
-        probabilities = classifier.predict_proba(features)
+        probabilities = classifier.predict_proba(features, calibrated=calibrated)
         reached = np.zeros(len(new_ids), dtype=bool)
     else:
         all_ids = np.concatenate([_comparable(old_ids, new_ids), _comparable(new_ids, old_ids)])
         pairs, weights = read_edges(edges, all_ids, **columns)
         block = _edge_block(pairs, weights, len(old_ids), len(new_ids))
-        probabilities = classifier.predict_proba(features, edges=block)
+        probabilities = classifier.predict_proba(features, edges=block, calibrated=calibrated)
         reached = classifier.find_reached(block)
     given = np.zeros(len(new_ids), dtype=bool)
     return _table(classifier, new_ids, probabilities.argmax(axis=1), given, reached, probabilities)

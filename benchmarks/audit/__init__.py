@@ -1,0 +1,1 @@
+"""How well the audit finds planted wrong labels, what fixing them gains, and calibration."""

@@ -1,0 +1,192 @@
+"""proptrain audit: which of the given labels are likely wrong."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from proptrain.cli.console import (
+    JsonOption,
+    OverwriteOption,
+    print_json,
+    print_table,
+    progress,
+    say,
+    training_progress,
+)
+from proptrain.cli.fit import AlphaOption, DeviceOption, SeedOption
+from proptrain.cli.source import (
+    EdgesOption,
+    IdOption,
+    KindOption,
+    LabelOption,
+    NodesOption,
+    SourceOption,
+    TargetOption,
+    UnlabelledOption,
+    WeightOption,
+    read_own_tables,
+)
+from proptrain.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from proptrain.data.dataset import Dataset
+    from proptrain.insight.audit import Audit
+
+OutOption = Annotated[
+    Path | None, typer.Option(help="Table to write, every given label in it: .csv or .json.")
+]
+FixOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="NODES_OUT",
+        help="Write the node table with the suspects' labels replaced by the suggested ones "
+        "(.csv or .parquet); the given file is never touched.",
+    ),
+]
+TopOption = Annotated[int, typer.Option(min=0, help="How many labels to print.")]
+
+
+def audit(
+    edges: EdgesOption = None,
+    nodes: NodesOption = None,
+    label: LabelOption = None,
+    id_column: IdOption = None,
+    source: SourceOption = None,
+    target: TargetOption = None,
+    weight: WeightOption = None,
+    kind: KindOption = None,
+    unlabelled: UnlabelledOption = None,
+    alpha: AlphaOption = 0.1,
+    device: DeviceOption = "auto",
+    seed: SeedOption = 0,
+    top: TopOption = 20,
+    out: OutOption = None,
+    fix: FixOption = None,
+    overwrite: OverwriteOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Rank the given labels by how likely they are wrong, and say what they should be.
+
+    Columns: id; given and suggested class; suspicion (from 0 to 1, the higher the likelier is
+    the label wrong); suspect (whether --fix would replace it); and what speaks for the given
+    class: others (the other labels, spread over the graph), cross_fitted (models that have not
+    seen the label) and weight (how much the label counts in training). In the file, ids and
+    classes stand as they do in your tables: a spreadsheet may take those that begin with = + -
+    or @ for formulas.
+
+    Examples: proptrain audit --edges edges.csv --nodes nodes.csv --label topic;
+    the same with --out audit.csv --fix fixed.csv
+    """
+    from proptrain.devices import torch_device
+
+    _check_outputs(out, fix, [edges, nodes], overwrite=overwrite)
+    torch_device(device)  # now, not when all tables are read
+    columns = {"id": id_column, "source": source, "target": target, "weight": weight}
+    tables = read_own_tables(
+        edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
+    )
+    found = _audit(tables.dataset, alpha, device, seed, quiet=json)
+    table = found.to_frame(tables.dataset.node_ids)
+    if out is not None:
+        _write_table(table, out, overwrite=overwrite)
+    if fix is not None:
+        assert nodes is not None
+        assert label is not None
+        _write_fixed(found, nodes, label, fix, overwrite=overwrite)
+    n_suspect = int(found.suspect.sum())
+    if json:
+        rows = json_module.loads(table[:top].to_json(orient="records"))
+        written = {"out": out and str(out), "fix": fix and str(fix)}
+        print_json({"labels": len(table), "suspects": n_suspect, **written, "top": rows})
+        return
+    _show(table[:top])
+    say(f"{n_suspect:,} of {len(table):,} labels are suspect")
+    for path in (out, fix):
+        if path is not None:
+            say(f"written: {path}")
+
+
+def _check_outputs(
+    out: Path | None, fix: Path | None, inputs: list[Path | None], *, overwrite: bool
+) -> None:
+    """Raise before any work if an output has no known form, is an input, or cannot be written."""
+    from proptrain.files import check_output
+
+    forms = {"--out": (out, (".csv", ".json")), "--fix": (fix, (".csv", ".parquet"))}
+    taken = [path.resolve() for path in inputs if path is not None]
+    for name, (path, suffixes) in forms.items():
+        if path is None:
+            continue
+        if path.suffix not in suffixes:
+            raise InvalidInputError(
+                f"{name} must end in {' or '.join(suffixes)}, got {path.name!r}."
+            )
+        if path.resolve() in taken:
+            raise InvalidInputError(
+                f"{name} must be a file of its own, but {path} is read or written already. Choose "
+                "another."
+            )
+        taken.append(path.resolve())
+        check_output(path, overwrite=overwrite)
+
+
+def _audit(dataset: Dataset, alpha: float, device: str, seed: int, *, quiet: bool) -> Audit:
+    from proptrain.estimator import PTAClassifier
+    from proptrain.insight.audit import N_FITS
+
+    names = np.array([*(dataset.class_names or ()), None], dtype=object)  # None for code -1
+    classifier = PTAClassifier(alpha=alpha, device=device, unlabelled=None, random_state=seed)
+    with training_progress(classifier.max_epochs, quiet=quiet) as on_epoch:
+        classifier.fit(
+            dataset.features, names[dataset.labels], graph=dataset.graph, on_epoch=on_epoch
+        )
+    with progress("models without some labels", N_FITS, quiet=quiet) as advance:
+        return classifier.audit(dataset.features, seed=seed, on_fit=advance)
+
+
+def _show(table: pd.DataFrame) -> None:
+    rows = [
+        [
+            *(str(row[name]) for name in ("id", "given", "suggested")),
+            *(f"{row[name]:.3f}" for name in ("suspicion", "others", "cross_fitted", "weight")),
+            "yes" if row["suspect"] else "",
+        ]
+        for row in table.to_dict("records")
+    ]
+    header = ["id", "given", "suggested", "suspicion", "others", "cross-fitted", "weight"]
+    print_table("labels, the likeliest wrong first", [*header, "suspect"], rows, n_labels=3)
+
+
+def _write_table(table: pd.DataFrame, path: Path, *, overwrite: bool) -> None:
+    from proptrain.files import whole_file
+
+    with whole_file(path, overwrite=overwrite) as temporary:
+        if path.suffix == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_json(temporary, orient="records", indent=1)
+
+
+def _write_fixed(found: Audit, nodes: Path, label: str, path: Path, *, overwrite: bool) -> None:
+    """Write the node table with the suspects' labels replaced, every other cell as it stands."""
+    from proptrain.data.table_files import read_table
+    from proptrain.files import whole_file
+
+    table = read_table(nodes, text_columns=lambda columns: columns)
+    classes, first = np.unique(found.given, return_index=True)
+    # A label is copied from a node that has it, as it is spelt there.
+    copied = found.nodes[first[np.searchsorted(classes, found.suggested[found.suspect])]]
+    place = table.columns.get_loc(label)
+    table.iloc[found.nodes[found.suspect], place] = table.iloc[copied, place].to_numpy()
+    with whole_file(path, overwrite=overwrite) as temporary:
+        if path.suffix == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_parquet(temporary, index=False)

@@ -1,0 +1,112 @@
+"""What speaks for a given label, and what against it: three views that do not trust it.
+
+Each returns one row for each labelled node and one column for each class: how much speaks for that
+class. A label is in doubt where little speaks for its own class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.dataset import UNLABELLED
+from proptrain.propagate.engine import Engine
+from proptrain.propagate.labels import one_hot
+from proptrain.propagate.schemes import Scheme
+
+Codes = NDArray[np.int64]
+Evidence = NDArray[np.float64]
+Tell = Callable[[Codes, Codes], NDArray[Any]]
+"""(codes of all nodes, -1 where there is none; nodes) -> what is told of these nodes, (m, C)."""
+
+ALWAYS_IN = -1
+"""The fold of a label that is never left out, because no other is of its class."""
+MOST_COLUMNS, MOST_ENTRIES = 64, 1 << 24
+"""Of a block of columns that is propagated at once; so many numbers take 128 MiB."""
+
+
+def accumulated_weights(
+    probabilities: NDArray[Any], known: Codes, engine: Engine, scheme: Scheme
+) -> Evidence:
+    """Return S_j = Σ_i a_ji f_i,c for each known node j and each class c, shape (L, C).
+
+    For the class of label j it is the weight that all of the label's pseudo-labels together have
+    in training, Σ_i w_ij with w_ij = a_ji f_i,h(j) (sections 3.3 and 4): a wrong label counts
+    little, since the network does not say the same of the nodes around it. It is also what the
+    ensemble tells of node j, before its row is scaled to sum to 1.
+    """
+    spread = engine.propagate(np.asarray(probabilities, dtype=np.float64), scheme)
+    return np.asarray(spread[known])
+
+
+def leave_one_out(
+    codes: Codes, known: Codes, n_classes: int, engine: Engine, scheme: Scheme
+) -> Evidence:
+    """Return what all other labels say of each known node by label propagation, shape (L, C).
+
+    Row j is what propagating the labels without that of j, unclamped, gives at j: exactly Ā Y less
+    what j sends back to itself. That takes a column for each label, a block of them at a time.
+    """
+    start = one_hot(codes, known, n_classes).astype(np.float64)
+    from_all = engine.propagate(start, scheme)[known]
+    own = _returned(len(codes), known, engine, scheme)[:, None] * start[known]
+    return np.maximum(from_all - own, 0)  # else a rounding below zero
+
+
+def leave_fold_out(
+    codes: Codes, known: Codes, folds: Codes, n_classes: int, engine: Engine, scheme: Scheme
+) -> Evidence:
+    """Return what the labels of all other folds say of each known node, shape (L, C).
+
+    Like `leave_one_out`, in time that does not grow with the number of labels: one propagation for
+    each fold. ``folds`` (L,) are those of `deal_folds`.
+    """
+
+    def tell(learnt: Codes, nodes: Codes) -> NDArray[Any]:
+        start = one_hot(learnt, learnt >= 0, n_classes).astype(np.float64)
+        return engine.propagate(start, scheme)[nodes]
+
+    return cross_fit(codes, known, folds, n_classes, tell)
+
+
+def cross_fit(codes: Codes, known: Codes, folds: Codes, n_classes: int, tell: Tell) -> Evidence:
+    """Return what is told of each fold by one who learns from all the others, shape (L, C).
+
+    Labels that are in no fold are always learnt from, and their rows are empty.
+    """
+    told = np.zeros((len(known), n_classes))
+    for fold in range(folds.max(initial=ALWAYS_IN) + 1):
+        is_out = folds == fold
+        learnt = np.full(len(codes), UNLABELLED)
+        learnt[known[~is_out]] = codes[known[~is_out]]
+        told[is_out] = tell(learnt, known[is_out])
+    return told
+
+
+def deal_folds(codes: Codes, n_folds: int, random: np.random.RandomState) -> Codes:
+    """Deal labels (L,) out to folds at random, each class evenly; -1 for the only one of a class.
+
+    >>> deal_folds(np.array([0, 0, 0, 0, 1]), 2, np.random.RandomState(1)).tolist()
+    [0, 1, 0, 1, -1]
+    """
+    order = random.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]  # class after class, shuffled within
+    folds = np.empty(len(codes), dtype=np.int64)
+    folds[order] = np.arange(len(codes)) % n_folds
+    return np.where(np.bincount(codes)[codes] == 1, ALWAYS_IN, folds)
+
+
+def _returned(n_nodes: int, known: Codes, engine: Engine, scheme: Scheme) -> NDArray[np.float64]:
+    """Return a_jj, the share of its own label that comes back to each known node j, shape (L,)."""
+    n_columns = max(1, min(MOST_COLUMNS, MOST_ENTRIES // n_nodes))
+    shares = np.empty(len(known))
+    for first in range(0, len(known), n_columns):  # never all nodes × all labels
+        part = known[first : first + n_columns]
+        columns = np.arange(len(part))
+        alone = np.zeros((n_nodes, len(part)))
+        alone[part, columns] = 1
+        shares[first + columns] = engine.propagate(alone, scheme)[part, columns]
+    return shares
