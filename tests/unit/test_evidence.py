@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proptrain.data.graph import Graph
+from proptrain.data.splits import deal_folds
 from proptrain.insight import evidence
 from proptrain.insight.evidence import (
     accumulated_weights,
     cross_fit,
-    deal_folds,
     leave_fold_out,
     leave_one_out,
 )

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from proptrain import PPR, Graph, LocalEngine, propagate_labels
-from proptrain.propagate.trust import deal_folds, told_by_others, trust_labels
+from proptrain.propagate.trust import told_by_others, trust_labels
 
 SCHEME = PPR(0.2, 5)
 
@@ -16,15 +16,6 @@ def cliques(n_cliques=2, size=6):
     """A graph of separate groups in which everybody knows everybody, and who is in which."""
     block = np.ones((size, size)) - np.eye(size)
     return Graph(sp.csr_array(np.kron(np.eye(n_cliques), block))), np.repeat(range(n_cliques), size)
-
-
-def test_every_class_is_dealt_out_evenly():
-    codes = np.repeat([0, 1, 2], [10, 5, 3])
-    folds = deal_folds(codes, 5, seed=1)
-    counts = np.array([np.bincount(folds[codes == code], minlength=5) for code in range(3)])
-    assert (counts.max(axis=1) - counts.min(axis=1) <= 1).all()
-    np.testing.assert_array_equal(folds, deal_folds(codes, 5, seed=1))
-    assert (folds != deal_folds(codes, 5, seed=2)).any()
 
 
 def test_what_others_say_is_propagation_without_the_fold():

@@ -26,6 +26,9 @@ VALIDATION_SEEDS = (
 )
 # fmt: on
 
+ALWAYS_IN = -1
+"""The fold of a label that is never left out, because no other is of its class."""
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -122,6 +125,21 @@ def hold_out(
         for members in (np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0]))
     ]
     return np.sort(np.concatenate([*drawn, np.empty(0, dtype=np.int64)])).astype(np.int64)
+
+
+def deal_folds(
+    codes: NDArray[np.int64], n_folds: int, random: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Deal labels (L,) out to folds at random, each class evenly; -1 for the only one of a class.
+
+    >>> deal_folds(np.array([0, 0, 0, 0, 1]), 2, np.random.RandomState(1)).tolist()
+    [0, 1, 0, 1, -1]
+    """
+    order = random.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]  # class after class, shuffled within
+    folds = np.empty(len(codes), dtype=np.int64)
+    folds[order] = np.arange(len(codes)) % n_folds
+    return np.where(np.bincount(codes)[codes] == 1, ALWAYS_IN, folds)
 
 
 def seeds_for(n_runs: int, seeds: Sequence[int] = TEST_SEEDS) -> list[tuple[int, int]]:

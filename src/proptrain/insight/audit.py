@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.splits import ALWAYS_IN, deal_folds
 from proptrain.ensemble.predictions import to_distributions
 from proptrain.errors import InvalidInputError
 from proptrain.insight.evidence import (
-    ALWAYS_IN,
     Codes,
     Evidence,
     Tell,
     accumulated_weights,
     cross_fit,
-    deal_folds,
     leave_fold_out,
     leave_one_out,
 )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.dataset import UNLABELLED
+from proptrain.data.splits import ALWAYS_IN
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.schemes import Scheme
@@ -22,8 +23,6 @@ Evidence = NDArray[np.float64]
 Tell = Callable[[Codes, Codes], NDArray[Any]]
 """(codes of all nodes, -1 where there is none; nodes) -> what is told of these nodes, (m, C)."""
 
-ALWAYS_IN = -1
-"""The fold of a label that is never left out, because no other is of its class."""
 MOST_COLUMNS, MOST_ENTRIES = 64, 1 << 24
 """Of a block of columns that is propagated at once; so many numbers take 128 MiB."""
 
@@ -62,7 +61,7 @@ def leave_fold_out(
     """Return what the labels of all other folds say of each known node, shape (L, C).
 
     Like `leave_one_out`, in time that does not grow with the number of labels: one propagation for
-    each fold. ``folds`` (L,) are those of `deal_folds`.
+    each fold. ``folds`` (L,) are those of `proptrain.data.splits.deal_folds`.
     """
 
     def tell(learnt: Codes, nodes: Codes) -> NDArray[Any]:
@@ -84,19 +83,6 @@ def cross_fit(codes: Codes, known: Codes, folds: Codes, n_classes: int, tell: Te
         learnt[known[~is_out]] = codes[known[~is_out]]
         told[is_out] = tell(learnt, known[is_out])
     return told
-
-
-def deal_folds(codes: Codes, n_folds: int, random: np.random.RandomState) -> Codes:
-    """Deal labels (L,) out to folds at random, each class evenly; -1 for the only one of a class.
-
-    >>> deal_folds(np.array([0, 0, 0, 0, 1]), 2, np.random.RandomState(1)).tolist()
-    [0, 1, 0, 1, -1]
-    """
-    order = random.permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]  # class after class, shuffled within
-    folds = np.empty(len(codes), dtype=np.int64)
-    folds[order] = np.arange(len(codes)) % n_folds
-    return np.where(np.bincount(codes)[codes] == 1, ALWAYS_IN, folds)
 
 
 def _returned(n_nodes: int, known: Codes, engine: Engine, scheme: Scheme) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.splits import deal_folds
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import Scheme
@@ -26,29 +27,15 @@ def told_by_others(
 
     The known nodes of each class are dealt out to the folds; a fold is left out while the others'
     labels are propagated, so no label speaks for itself. It takes a propagation for each fold,
-    however many labels there are.
+    however many labels there are. Of the only label of its class nothing is told.
     """
-    folds = deal_folds(codes[known], n_folds, seed)
+    folds = deal_folds(codes[known], n_folds, np.random.RandomState(seed))
     told = np.zeros((len(known), n_classes), dtype=np.float32)
-    for fold in np.unique(folds):
+    for fold in range(folds.max() + 1):
         out = folds == fold
-        if not out.all():
-            soft_labels = propagate_labels(codes, known[~out], n_classes, engine, scheme)
-            told[out] = soft_labels[known[out]]
+        soft_labels = propagate_labels(codes, known[~out], n_classes, engine, scheme)
+        told[out] = soft_labels[known[out]]
     return told
-
-
-def deal_folds(codes: NDArray[Any], n_folds: int, seed: int) -> NDArray[np.int64]:
-    """Return a fold for each label (k,), so that every class is spread evenly over the folds.
-
-    >>> np.bincount(deal_folds(np.array([0, 0, 0, 0, 1, 1]), n_folds=2, seed=0)).tolist()
-    [3, 3]
-    """
-    shuffled = np.random.RandomState(seed).permutation(len(codes))
-    order = shuffled[np.argsort(codes[shuffled], kind="stable")]  # class by class
-    folds = np.empty(len(codes), dtype=np.int64)
-    folds[order] = np.arange(len(codes)) % n_folds
-    return folds
 
 
 def trust_labels(
