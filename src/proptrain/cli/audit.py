@@ -74,12 +74,12 @@ def audit(
 ) -> None:
     """Rank the given labels by how likely they are wrong, and say what they should be.
 
-    Columns: id; given and suggested class; suspicion (from 0 to 1, the higher the likelier is
-    the label wrong); suspect (whether --fix would replace it); and what speaks for the given
-    class: others (the other labels, spread over the graph), cross_fitted (models that have not
-    seen the label) and weight (how much the label counts in training). In the file, ids and
-    classes stand as they do in your tables: a spreadsheet may take those that begin with = + -
-    or @ for formulas.
+    Columns: id; given and suggested class; suspicion (from 0 to 1: above a half, more speaks for
+    the suggested class); suspect (whether --fix replaces it: three times as much does). The file
+    of --out has all labels, and what speaks for the given class: cross_fitted (models that have
+    not seen the label), others (the other labels, spread over the graph) and weight (how much the
+    label counts in training); and whether it was held out of training. Ids and classes stand in it
+    as in your tables: a spreadsheet may take those that begin with = + - or @ for formulas.
 
     Examples: proptrain audit --edges edges.csv --nodes nodes.csv --label topic;
     the same with --out audit.csv --fix fixed.csv
@@ -155,13 +155,13 @@ def _show(table: pd.DataFrame) -> None:
     rows = [
         [
             *(str(row[name]) for name in ("id", "given", "suggested")),
-            *(f"{row[name]:.3f}" for name in ("suspicion", "others", "cross_fitted", "weight")),
+            f"{row['suspicion']:.3f}",
             "yes" if row["suspect"] else "",
         ]
         for row in table.to_dict("records")
     ]
-    header = ["id", "given", "suggested", "suspicion", "others", "cross-fitted", "weight"]
-    print_table("labels, the likeliest wrong first", [*header, "suspect"], rows, n_labels=3)
+    header = ["id", "given", "suggested", "suspicion", "suspect"]
+    print_table("labels, the likeliest wrong first", header, rows, n_labels=3)
 
 
 def _write_table(table: pd.DataFrame, path: Path, *, overwrite: bool) -> None:
