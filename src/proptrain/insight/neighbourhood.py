@@ -126,8 +126,8 @@ def _places(parents: dict[int, int], distances: NDArray[np.int64]) -> NDArray[np
 def _radii(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the radius of each ring, the outermost 1; a ring of few nodes gets less room.
 
-    >>> _radii(np.array([1, 5, 8])), _radii(np.array([1, 5, 8, 1]))[2].round(2)
-    (array([0.  , 0.45, 1.  ]), 0.84)
+    >>> _radii(np.array([1, 5, 8])), _radii(np.array([1, 5, 8, 1])).round(2)
+    (array([0.  , 0.45, 1.  ]), array([0.  , 0.45, 0.84, 1.  ]))
     """
     if len(counts) <= 2:
         return np.array([0.0, 1.0])
