@@ -7,9 +7,10 @@ const SMALLEST = 8, LARGEST = 19;
 function drawNeighbourhood(svg, model, node, labels, neighbours, goTo) {
   const width = Math.max(svg.parentElement.clientWidth, 280), narrow = width < 560;
   const height = narrow ? Math.min(width * 1.15, 460) : 470;
-  const reach = [width / 2 - (narrow ? 34 : 64), height / 2 - 36];
+  const reach = [width / 2 - (narrow ? 34 : 124), height / 2 - 36];
   const { shown, edges } = neighbourhood(model, node, labels, neighbours, narrow ? 16 : 30);
   for (const one of shown) {
+    one.side = narrow || Math.abs(one.x) < 0.35 ? 0 : Math.sign(one.x);
     one.x = width / 2 + one.x * reach[0];
     one.y = height / 2 - one.y * reach[1];
     one.isSource = one.share > 0;
@@ -53,12 +54,23 @@ function drawNode(svg, model, one, narrow) {
   const ring = isCentre ? size * (isSource ? Math.SQRT2 : 1) + 6 : size;
   if (isCentre) draw(group, "circle", { cx: x, cy: y, r: ring, class: "ring" });
   draw(group, "text", { x, y, class: "mark" }, model.marks[code]);
-  /* On a phone the heading names the node itself; its neighbours need the room. */
-  const named = isCentre ? !narrow : isSource && share >= (narrow ? 0.08 : 0.03);
-  const look = isCentre ? "name centre" : "name", name = cut(model.name(one.node), narrow ? 10 : 16);
-  if (named) draw(group, "text", { x, y: y - ring - 8, class: look }, name);
-  if (share >= 0.01) draw(group, "text", { x, y: y + ring + 9, class: "share" }, percent(share, 0));
+  writeBeside(group, model, one, ring, narrow);
   return group;
+}
+
+/* The name and the share: above and under a node, or on its outer side, where there is room. */
+function writeBeside(group, model, { node, x, y, side, share, isSource, isCentre }, ring, narrow) {
+  /* On a phone the heading names the node itself; its neighbours need the room. */
+  const named = isCentre ? !narrow : isSource && share >= (narrow ? 0.08 : 0.02);
+  const name = named ? cut(model.name(node), narrow ? 10 : 14) : "";
+  const told = share >= 0.01 ? percent(share, 0) : "";
+  if (side !== 0) {
+    const place = { x: x + side * (ring + 5), y, class: side > 0 ? "name right" : "name left" };
+    draw(group, "text", place, `${name} ${told}`.trim());
+    return;
+  }
+  draw(group, "text", { x, y: y - ring - 8, class: isCentre ? "name centre" : "name" }, name);
+  draw(group, "text", { x, y: y + ring + 9, class: "share" }, told);
 }
 
 const halfSize = (share) => Math.max(SMALLEST, LARGEST * Math.sqrt(Math.min(share / 0.3, 1)));
