@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#c2487f", "#7f7a1f", "#1f8a93", "#8f6f55")
 """One for each class, from the first again when there are more; a letter tells them apart too."""
 _HEIGHT = 330.0
-_MARGINS = (44.0, 32.0)
+_MARGINS = (84.0, 32.0)
 _LINE = 14.0  # height of a line of the legend
 _SMALLEST, _LARGEST = 5.5, 13.0  # half the size of a node, in units
 _KEY = (
@@ -114,26 +114,42 @@ def _draw_nodes(axes: Axes, picture: Picture) -> None:
     lines = list(places[shown.edges])
     look: dict[str, Any] = {"colors": INK, "linewidths": 0.7, "alpha": 0.3, "zorder": 0.5}
     axes.add_collection(LineCollection(lines, **look), autolim=False)
-    marks = class_marks(picture.class_names)
     for place in reversed(range(len(places))):  # the node itself on top
-        share, weight = float(shown.label_shares[place]), float(shown.weights[place])
         x, y = map(float, places[place])
-        size = _half_size(share or weight)
-        filled = _look(picture.classes[place])
-        if share:
-            axes.add_patch(Rectangle((x - size, y - size), 2 * size, 2 * size, **filled))
-        else:
-            axes.add_patch(Circle((x, y), size, **filled))
-        if place == 0:
-            ring = {"fill": False, "edgecolor": INK, "linewidth": 1.2}
-            axes.add_patch(Circle((x, y), _LARGEST + 4, **ring))
-        _write(axes, x, y, marks[picture.classes[place]], fontsize=7.5)
-        if share >= 0.01:
-            _write(axes, x, y - size - 6, f"{100 * share:.0f} %", fontsize=7)
-        if place == 0:
-            _write(axes, x, y + _LARGEST + 11, _short(picture.names[0]), fontweight="bold")
-        elif share:
-            _write(axes, x, y + size + 5, _short(picture.names[place]), fontsize=6.5)
+        reach = _draw_node(axes, picture, place, x, y)
+        _write_beside(axes, picture, place, x, y, reach)
+
+
+def _draw_node(axes: Axes, picture: Picture, place: int, x: float, y: float) -> float:
+    """Draw one node with the mark of its class; returns how far it reaches from its middle."""
+    share, code = float(picture.shown.label_shares[place]), picture.classes[place]
+    size = _half_size(share or float(picture.shown.weights[place]))
+    if share:
+        axes.add_patch(Rectangle((x - size, y - size), 2 * size, 2 * size, **_look(code)))
+    else:
+        axes.add_patch(Circle((x, y), size, **_look(code)))
+    _write(axes, x, y, class_marks(picture.class_names)[code], fontsize=7.5)
+    if place > 0:
+        return size
+    ring = (math.sqrt(2) if share else 1) * size + 4
+    axes.add_patch(Circle((x, y), ring, fill=False, edgecolor=INK, linewidth=1.2))
+    return ring
+
+
+def _write_beside(
+    axes: Axes, picture: Picture, place: int, x: float, y: float, reach: float
+) -> None:
+    """Write name and share above and under a node, or on its outer side, where there is room."""
+    share, outward = float(picture.shown.label_shares[place]), picture.shown.places[place, 0]
+    name = _short(picture.names[place]) if share or place == 0 else ""
+    told = f"{100 * share:.0f} %" if share >= 0.01 else ""
+    if abs(outward) >= 0.35:
+        side, align = (1, "left") if outward > 0 else (-1, "right")
+        _write(axes, x + side * (reach + 4), y, f"{name} {told}".strip(), ha=align, fontsize=6.5)
+        return
+    bold = {"fontweight": "bold"} if place == 0 else {"fontsize": 6.5}
+    _write(axes, x, y + reach + 5, name, **bold)
+    _write(axes, x, y - reach - 6, told, fontsize=7)
 
 
 def _half_size(share: float) -> float:
@@ -165,7 +181,7 @@ def _legend(picture: Picture) -> list[str]:
 
 def _short(name: str) -> str:
     name = shortened(name)
-    return name if len(name) <= 16 else name[:15] + "…"
+    return name if len(name) <= 14 else name[:13] + "…"
 
 
 def _write(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from proptrain.report.parts import ReliabilityCurve, Suspect
     from proptrain.train.loop import History
 
-_SCRIPTS = ("model", "layout", "picture", "search", "explorer", "sorting")
+_SCRIPTS = ("elements", "model", "layout", "picture", "search", "explorer", "sorting")
 """What runs in a page with nodes or labels to explore, in this order."""
 MOST_SUSPECTS = 500
 """A page lists no more labels in doubt than these."""

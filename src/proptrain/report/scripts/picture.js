@@ -1,66 +1,84 @@
 /* The picture of a neighbourhood, in pixels of the frame it stands in, so that letters stay
-   readable on a phone. Returns the codes of the classes in it. */
+   readable on a phone. */
 
 const SMALLEST = 8, LARGEST = 19;
 
+/* Draws it anew and returns the codes of the classes in it; who chooses a node goes there. */
 function drawNeighbourhood(svg, model, node, labels, neighbours, goTo) {
   const width = Math.max(svg.parentElement.clientWidth, 280), narrow = width < 560;
   const height = narrow ? Math.min(width * 1.15, 460) : 470;
+  const reach = [width / 2 - (narrow ? 34 : 124), height / 2 - 36];
   const { shown, edges } = neighbourhood(model, node, labels, neighbours, narrow ? 16 : 30);
-  const reach = [width / 2 - (narrow ? 34 : 64), height / 2 - 36];
-  const at = (one) => [width / 2 + one.x * reach[0], height / 2 - one.y * reach[1]];
+  for (const one of shown) {
+    one.side = narrow || Math.abs(one.x) < 0.35 ? 0 : Math.sign(one.x);
+    one.x = width / 2 + one.x * reach[0];
+    one.y = height / 2 - one.y * reach[1];
+    one.isSource = one.share > 0;
+    one.isCentre = one.node === node;
+    one.code = one.isSource ? model.given[one.node] : model.told(one.node);
+  }
   svg.replaceChildren();
-  const rows = shown.map((one) => at(one)[1]);
+  fitFrame(svg, width, shown.map((one) => one.y));
+  svg.setAttribute("aria-label", described(model, node, labels, shown));
+  for (const [a, b] of edges) {
+    draw(svg, "line", { x1: shown[a].x, y1: shown[a].y, x2: shown[b].x, y2: shown[b].y });
+  }
+  for (const one of [...shown].reverse()) {
+    drawNode(svg, model, one, narrow).addEventListener("click", () => goTo(one.node));
+  }
+  return new Set(shown.map((one) => one.code));
+}
+
+function fitFrame(svg, width, rows) {
   const top = Math.min(...rows) - 40, bottom = Math.max(...rows) + 40;
   svg.setAttribute("viewBox", `0 ${top} ${width} ${bottom - top}`);
   svg.setAttribute("width", width);
   svg.setAttribute("height", bottom - top);
-  svg.setAttribute("aria-label", described(model, node, labels, shown));
-  const draw = (tag, attributes, parent = svg) => {
-    const element = document.createElementNS(svg.namespaceURI, tag);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    parent.append(element);
-    return element;
-  };
-  const write = (parent, x, y, kind, text) => {
-    draw("text", { x, y, class: kind }, parent).textContent = text;
-  };
-  for (const [a, b] of edges) {
-    const [x1, y1] = at(shown[a]), [x2, y2] = at(shown[b]);
-    draw("line", { x1, y1, x2, y2 });
+}
+
+function draw(parent, tag, attributes, text = "") {
+  const element = document.createElementNS(parent.namespaceURI, tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.textContent = text;
+  parent.append(element);
+  return element;
+}
+
+function drawNode(svg, model, one, narrow) {
+  const { x, y, share, isSource, isCentre, code } = one;
+  const size = halfSize(isSource ? share : one.weight);
+  const group = draw(svg, "g", { class: `node c${code % 8}`, "data-node": one.node });
+  draw(group, "title", {}, hint(model, one));
+  if (isSource) draw(group, "rect", { x: x - size, y: y - size, width: 2 * size, height: 2 * size, rx: 2 });
+  else draw(group, "circle", { cx: x, cy: y, r: size });
+  const ring = isCentre ? size * (isSource ? Math.SQRT2 : 1) + 6 : size;
+  if (isCentre) draw(group, "circle", { cx: x, cy: y, r: ring, class: "ring" });
+  draw(group, "text", { x, y, class: "mark" }, model.marks[code]);
+  writeBeside(group, model, one, ring, narrow);
+  return group;
+}
+
+/* The name and the share: above and under a node, or on its outer side, where there is room. */
+function writeBeside(group, model, { node, x, y, side, share, isSource, isCentre }, ring, narrow) {
+  /* On a phone the heading names the node itself; its neighbours need the room. */
+  const named = isCentre ? !narrow : isSource && share >= (narrow ? 0.08 : 0.02);
+  const name = named ? cut(model.name(node), narrow ? 10 : 14) : "";
+  const told = share >= 0.01 ? percent(share, 0) : "";
+  if (side !== 0) {
+    const place = { x: x + side * (ring + 5), y, class: side > 0 ? "name right" : "name left" };
+    draw(group, "text", place, `${name} ${told}`.trim());
+    return;
   }
-  const codes = new Set();
-  for (const one of [...shown].reverse()) {
-    const [x, y] = at(one), isSource = one.share > 0, isCentre = one.node === node;
-    const size = halfSize(isSource ? one.share : one.weight);
-    const code = isSource ? model.given[one.node] : model.told(one.node);
-    const group = draw("g", { class: `node c${code % 8}`, "data-node": one.node });
-    group.addEventListener("click", () => goTo(one.node));
-    draw("title", {}, group).textContent = hint(model, one, code);
-    if (isSource) {
-      draw("rect", { x: x - size, y: y - size, width: 2 * size, height: 2 * size, rx: 2 }, group);
-    } else {
-      draw("circle", { cx: x, cy: y, r: size }, group);
-    }
-    const ring = size * (isSource ? Math.SQRT2 : 1) + 6;
-    if (isCentre) draw("circle", { cx: x, cy: y, r: ring, class: "ring" }, group);
-    write(group, x, y, "mark", model.marks[code]);
-    /* On a phone the heading names the node itself; its neighbours need the room. */
-    const named = isCentre ? !narrow : isSource && one.share >= (narrow ? 0.08 : 0.03);
-    const above = isCentre ? y - ring - 8 : y - size - 8;
-    if (named) write(group, x, above, isCentre ? "name centre" : "name", cut(model.name(one.node), narrow ? 10 : 16));
-    if (one.share >= 0.01) write(group, x, (isCentre ? y + ring : y + size) + 9, "share", percent(one.share, 0));
-    codes.add(code);
-  }
-  return codes;
+  draw(group, "text", { x, y: y - ring - 8, class: isCentre ? "name centre" : "name" }, name);
+  draw(group, "text", { x, y: y + ring + 9, class: "share" }, told);
 }
 
 const halfSize = (share) => Math.max(SMALLEST, LARGEST * Math.sqrt(Math.min(share / 0.3, 1)));
 
-function hint(model, one, code) {
-  const what = one.share > 0
-    ? `label ${model.classes[code]}, ${percent(one.share)} of the soft label`
-    : `predicted ${model.classes[code]}`;
+function hint(model, one) {
+  const what = one.isSource
+    ? `label ${model.classes[one.code]}, ${percent(one.share)} of the soft label`
+    : `predicted ${model.classes[one.code]}`;
   const weight = one.weight > 0 ? `; ${percent(one.weight)} of the weight in the prediction` : "";
   return `${model.name(one.node)}: ${what}${weight}`;
 }
@@ -69,5 +87,5 @@ function described(model, node, labels, shown) {
   const first = labels.parts.slice(0, 3)
     .map((part) => `${model.name(part.node)} (${model.classes[part.code]}) ${percent(part.share)}`);
   const sources = first.length ? ` Labels that count most: ${first.join(", ")}.` : "";
-  return `Neighbourhood of ${model.name(node)}: ${shown.length} nodes.${sources} The tables below say the same.`;
+  return `Neighbourhood of ${model.name(node)}: ${counted(shown.length, "node")}.${sources} The tables below say the same.`;
 }

@@ -1,5 +1,7 @@
 /* The search for a node: a text field with a list that the arrow keys walk through. */
 
+const N_FOUND = 8;
+
 /* The nodes whose name has the text in it; those that begin with it first. */
 function findNodes(model, text) {
   const wanted = text.trim().toLowerCase();
@@ -17,60 +19,69 @@ function findNodes(model, text) {
   return { exact, found };
 }
 
-function startSearch(model, choose) {
-  const field = byId("node-search"), list = byId("node-list");
-  let shown = [], active = -1;
-
-  function close() {
-    list.hidden = true;
-    field.setAttribute("aria-expanded", "false");
-    field.removeAttribute("aria-activedescendant");
-    active = -1;
+class Search {
+  constructor(model, choose) {
+    Object.assign(this, { model, choose, shown: [], active: -1 });
+    this.field = byId("node-search");
+    this.list = byId("node-list");
+    this.field.addEventListener("input", () => this.open());
+    this.field.addEventListener("focus", () => this.field.select());
+    this.field.addEventListener("blur", () => this.close());
+    this.field.addEventListener("keydown", (event) => this.press(event));
   }
 
-  function open() {
-    const { found } = findNodes(model, field.value);
-    shown = found.slice(0, N_FOUND);
-    list.replaceChildren(...shown.map((node, index) => {
-      const option = make("li", { role: "option", id: `node-option-${index}`, "aria-selected": "false" },
-        make("span", {}, model.name(node)), " ",
-        make("span", { class: "quiet" }, model.classes[model.told(node)]));
-      option.addEventListener("pointerdown", (event) => { event.preventDefault(); take(index); });
-      return option;
-    }));
-    list.hidden = shown.length === 0;
-    field.setAttribute("aria-expanded", String(shown.length > 0));
-    active = -1;
+  press(event) {
+    if (event.key === "Escape") this.close();
+    if (!["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) return;
+    event.preventDefault();
+    if (this.list.hidden) this.open();
+    if (!this.shown.length) return;
+    if (event.key === "Enter") this.take(Math.max(this.active, 0));
+    else this.mark(event.key === "ArrowDown" ? this.active + 1 : Math.max(this.active, 0) - 1);
+  }
+
+  open() {
+    const { found } = findNodes(this.model, this.field.value);
+    this.shown = found.slice(0, N_FOUND);
+    this.active = -1;
+    this.list.replaceChildren(...this.shown.map((node, index) => this.optionOf(node, index)));
+    this.list.hidden = this.shown.length === 0;
+    this.field.setAttribute("aria-expanded", String(this.shown.length > 0));
     const more = found.length > N_FOUND ? `, the first ${N_FOUND} are listed` : "";
     byId("node-status").textContent = found.length === 0
       ? "No node has this in its name." : `${counted(found.length, "node")} found${more}.`;
   }
 
-  function mark(index) {
-    active = (index + shown.length) % shown.length;
-    [...list.children].forEach((option, place) => {
-      option.setAttribute("aria-selected", String(place === active));
+  optionOf(node, index) {
+    const { model } = this;
+    const option = make(
+      "li", { role: "option", id: `node-option-${index}`, "aria-selected": "false" },
+      make("span", {}, model.name(node)), " ",
+      make("span", { class: "quiet" }, model.classes[model.told(node)]),
+    );
+    /* Before the field would lose the focus, and the list close. */
+    option.addEventListener("pointerdown", (event) => { event.preventDefault(); this.take(index); });
+    return option;
+  }
+
+  mark(index) {
+    this.active = (index + this.shown.length) % this.shown.length;
+    [...this.list.children].forEach((option, place) => {
+      option.setAttribute("aria-selected", String(place === this.active));
     });
-    field.setAttribute("aria-activedescendant", `node-option-${active}`);
-    list.children[active].scrollIntoView({ block: "nearest" });
+    this.field.setAttribute("aria-activedescendant", `node-option-${this.active}`);
+    this.list.children[this.active].scrollIntoView({ block: "nearest" });
   }
 
-  function take(index) {
-    const node = shown[index];
-    close();
-    choose(node);
+  take(index) {
+    this.close();
+    this.choose(this.shown[index]);
   }
 
-  field.addEventListener("input", open);
-  field.addEventListener("focus", () => field.select());
-  field.addEventListener("blur", close);
-  field.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") close();
-    if (event.key !== "ArrowDown" && event.key !== "ArrowUp" && event.key !== "Enter") return;
-    event.preventDefault();
-    if (list.hidden) open();
-    if (!shown.length) return;
-    if (event.key === "Enter") take(Math.max(active, 0));
-    else mark(event.key === "ArrowDown" ? active + 1 : Math.max(active, 0) - 1);
-  });
+  close() {
+    this.list.hidden = true;
+    this.field.setAttribute("aria-expanded", "false");
+    this.field.removeAttribute("aria-activedescendant");
+    this.active = -1;
+  }
 }
