@@ -13,8 +13,10 @@ from proptrain.experiments.statistics import bootstrap_mean
 RANKINGS = {
     "audit": "audit",
     "cleanlab self_confidence": "cleanlab",
-    "cleanlab normalized_margin": "cleanlab, margin",
-    "cleanlab confidence_weighted_entropy": "cleanlab, entropy",
+    "cleanlab self_confidence, adjusted": "adjusted",
+    "cleanlab normalized_margin": "margin",
+    "cleanlab normalized_margin, adjusted": "margin, adjusted",
+    "cleanlab confidence_weighted_entropy": "entropy",
     "predict_proba": "predict_proba",
     "network": "network alone",
     "weight": "S_j",
@@ -53,9 +55,13 @@ def _means(done: Sequence[Done]) -> Table:
         )
         gain = bootstrap_mean([a - b for a, b in zip(ours, theirs, strict=True)])
         told = f"{signed(gain.mean, 4)} ({signed(gain.low, 4)} to {signed(gain.high, 4)})"
-        cells = (f"{fmean(ours):.4f}", f"{fmean(theirs):.4f}", told, str(len(by_seed)))
-        rows.append((dataset, *cells))
-    header = ("data set", "audit", "cleanlab", "gain, with its 95 % interval", "splits")
+        best = max(fmean(_values(mine, f"auroc {name}")) for name in RANKINGS if "cleanlab" in name)
+        means = [f"{mean:.4f}" for mean in (fmean(ours), fmean(theirs), best)]
+        rows.append((dataset, *means, told, str(len(by_seed))))
+    header = (
+        *("data set", "audit", "cleanlab", "cleanlab at its best here"),
+        *("gain over cleanlab, with its 95 % interval", "splits"),
+    )
     return Table("Mean AUROC over all kinds and rates of noise", header, tuple(rows))
 
 
