@@ -178,7 +178,26 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         on_epoch: OnEpoch | None = None,
     ) -> None:
         """Train a network, the two layers of step 2 if no other is given, and keep its weights."""
-        settings = TrainSettings(
+        trained = train_predictor(
+            features,
+            soft_labels,
+            stop,
+            weighting=weighting,
+            settings=self._settings(loss_weight),
+            seed=random.randint(2**31 - 1),
+            network=network,
+            backend=KERNELS if device is None else torch_backend(device),
+            batch_size=getattr(self, "batch_size", None),
+            on_epoch=on_epoch,
+        )
+        self.weights_ = trained.weights
+        self.history_ = trained.history
+        self.best_epoch_ = trained.best_epoch
+        self.n_iter_ = len(trained.history.train_loss)
+        self.features_checksum_ = checksum(features)
+
+    def _settings(self, loss_weight: float) -> TrainSettings:
+        return TrainSettings(
             n_hidden=self.n_hidden,
             dropout=self.dropout,
             learning_rate=self.learning_rate,
@@ -187,22 +206,6 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_epochs=self.max_epochs,
             patience=self.patience,
         )
-        trained = train_predictor(
-            features,
-            soft_labels,
-            stop,
-            weighting=weighting,
-            settings=settings,
-            seed=random.randint(2**31 - 1),
-            network=network,
-            backend=KERNELS if device is None else torch_backend(device),
-            on_epoch=on_epoch,
-        )
-        self.weights_ = trained.weights
-        self.history_ = trained.history
-        self.best_epoch_ = trained.best_epoch
-        self.n_iter_ = len(trained.history.train_loss)
-        self.features_checksum_ = checksum(features)
 
     def _network(
         self,

@@ -62,6 +62,9 @@ class PTAClassifier(GraphClassifier):
         that many hops (our reading of the paper's APPNP-noa-nof).
     n_hidden, dropout, learning_rate, loss_weight, weight_decay, max_epochs, patience
         The network and its training; `loss_weight` is the paper's lambda1.
+    batch_size : int or None
+        Train in steps for so many nodes at a time, shuffled; None is one step for all of them, as
+        in the paper. For data that do not fit into memory see `fit_from_disk`.
     stopping_fraction : float
         Share of each class's labels that is kept from training and decides when to stop;
         ``fit(..., stopping=nodes)`` names the nodes instead. With no stopping nodes at all, the
@@ -119,6 +122,7 @@ class PTAClassifier(GraphClassifier):
         weight_decay: float = 0.005,
         max_epochs: int = 2000,
         patience: int = 100,
+        batch_size: int | None = None,
         stopping_fraction: float = 0.2,
         fast: bool = False,
         n_neighbors: int = 10,
@@ -141,6 +145,7 @@ class PTAClassifier(GraphClassifier):
         self.weight_decay = weight_decay
         self.max_epochs = max_epochs
         self.patience = patience
+        self.batch_size = batch_size
         self.stopping_fraction = stopping_fraction
         self.fast = fast
         self.n_neighbors = n_neighbors
@@ -185,7 +190,7 @@ class PTAClassifier(GraphClassifier):
         self.reached_ = is_reached(soft_labels)
         self.probabilities_ = predict_probabilities(self.weights_, features)
         scores = ensemble_predictions(self.probabilities_, engine, scheme)
-        return self._finish(problem, _spread_or_own(scores, self.probabilities_))
+        return self._finish(problem, spread_or_own(scores, self.probabilities_))
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         new = predict_probabilities(self.weights_, needed(features))
@@ -194,7 +199,7 @@ class PTAClassifier(GraphClassifier):
             self._enlarged(edges, len(new)),
             self._scheme(),
         )
-        return _spread_or_own(scores[self.graph_.n_nodes :], new)
+        return spread_or_own(scores[self.graph_.n_nodes :], new)
 
     def _soft_labels(
         self,
@@ -359,6 +364,6 @@ class LabelPropagationClassifier(GraphClassifier):
         return {**layout, "features": ("f", (self.graph_.n_nodes, self.n_features_in_))}
 
 
-def _spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:
+def spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:
     """Return the scores as distributions, and a node's own prediction where nothing arrives."""
     return to_distributions(scores, to_distributions(own, own))

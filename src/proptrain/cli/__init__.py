@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import typer
 
-from proptrain.cli import bench, data, demo, evaluate, fit, predict, reproduce, verify
+from proptrain.cli import bench, data, demo, evaluate, fit, graph, predict, reproduce, verify
 from proptrain.cli.console import fail, say
 from proptrain.errors import ProptrainError
 
@@ -36,6 +36,7 @@ app.command()(reproduce.reproduce)
 app.command()(verify.verify)
 app.command()(bench.bench)
 app.add_typer(data.app, name="data")
+app.add_typer(graph.app, name="graph")
 
 
 def main(app: Callable[..., object] = app, name: str = "proptrain") -> None:

@@ -52,6 +52,8 @@ def predict(
     Examples: proptrain predict model/ --out predictions.csv;
     proptrain predict model/ --nodes new.csv --edges new_edges.csv --out new_predictions.csv
     """
+    from proptrain.cli.predict_disk import predict_from_disk
+    from proptrain.disk_model import is_disk_model
     from proptrain.files import check_output, whole_file
     from proptrain.persistence import load_model
 
@@ -60,6 +62,9 @@ def predict(
     if out.resolve() in [path.resolve() for path in (nodes, edges) if path is not None]:
         raise InvalidInputError(f"--out must not be one of the inputs, got {out} for both.")
     check_output(out, overwrite=overwrite)
+    if is_disk_model(model):
+        predict_from_disk(model, out, nodes, edges, overwrite=overwrite, json=json)
+        return
     saved = load_model(model)
     if nodes is None:
         if edges is not None:
@@ -67,7 +72,7 @@ def predict(
         table = _fitted_nodes(saved)
     else:
         columns = {"source": source, "target": target, "weight": weight}
-        table = _new_nodes(saved, nodes, edges, columns)
+        table = new_nodes(saved, nodes, edges, columns)
     with whole_file(out, overwrite=overwrite) as temporary:
         if out.suffix == ".csv":
             table.to_csv(temporary, index=False)
@@ -85,12 +90,17 @@ def _fitted_nodes(saved: SavedModel) -> pd.DataFrame:
     given = classifier.given_
     codes = np.where(given >= 0, given, classifier.label_distributions_.argmax(axis=1))
     ids = np.arange(len(given)) if saved.node_ids is None else saved.node_ids
-    return _table(
-        classifier, ids, codes, given >= 0, classifier.reached_, classifier.label_distributions_
+    return table_of(
+        classifier.classes_,
+        ids,
+        codes,
+        given >= 0,
+        classifier.reached_,
+        classifier.label_distributions_,
     )
 
 
-def _new_nodes(
+def new_nodes(
     saved: SavedModel, nodes: Path, edges: Path | None, columns: dict[str, str | None]
 ) -> pd.DataFrame:
     from proptrain.data.columns import encode_columns
@@ -115,7 +125,9 @@ def _new_nodes(
         probabilities = classifier.predict_proba(features, edges=block)
         reached = classifier.find_reached(block)
     given = np.zeros(len(new_ids), dtype=bool)
-    return _table(classifier, new_ids, probabilities.argmax(axis=1), given, reached, probabilities)
+    return table_of(
+        classifier.classes_, new_ids, probabilities.argmax(axis=1), given, reached, probabilities
+    )
 
 
 def _comparable(ids: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
@@ -153,8 +165,8 @@ def _edge_block(
     return sp.coo_array((values, (newest - n_old, other)), shape=(n_new, n_old + n_new))
 
 
-def _table(
-    classifier: GraphClassifier,
+def table_of(
+    classes: NDArray[Any],
     ids: NDArray[Any],
     codes: NDArray[np.int64],
     given: NDArray[np.bool_],
@@ -165,10 +177,10 @@ def _table(
 
     columns = {
         "id": ids,
-        "label": classifier.classes_[codes],
+        "label": classes[codes],
         "probability": probabilities[np.arange(len(codes)), codes],
         "source": np.where(given, "given", "predicted"),
         "reached": reached,
     }
-    columns |= {f"p_{name}": probabilities[:, c] for c, name in enumerate(classifier.classes_)}
+    columns |= {f"p_{name}": probabilities[:, c] for c, name in enumerate(classes)}
     return pd.DataFrame(columns)
