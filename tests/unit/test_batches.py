@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from proptrain import PTAClassifier, load_dataset
 from proptrain.errors import InvalidInputError, TrainingError
-from proptrain.train.batches import BatchLearner, Batches
 from proptrain.train.backend import KERNELS
+from proptrain.train.batches import Batches, BatchLearner
 from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
 from proptrain.train.predictor import Predictor
 from proptrain.train.stopping import StoppingNodes

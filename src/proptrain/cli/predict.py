@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-    from proptrain.classifier import GraphClassifier
     from proptrain.persistence import SavedModel
 
 ModelArgument = Annotated[Path, typer.Argument(help="Folder that `proptrain fit` wrote.")]
@@ -103,6 +102,7 @@ def _fitted_nodes(saved: SavedModel) -> pd.DataFrame:
 def new_nodes(
     saved: SavedModel, nodes: Path, edges: Path | None, columns: dict[str, str | None]
 ) -> pd.DataFrame:
+    """Return the table of new nodes, told with their edges or from features alone."""
     from proptrain.data.columns import encode_columns
     from proptrain.data.tables import read_edges, read_nodes
 
@@ -173,6 +173,7 @@ def table_of(
     reached: NDArray[np.bool_],
     probabilities: NDArray[np.float64],
 ) -> pd.DataFrame:
+    """Return the table that is written, a row for each node."""
     import pandas as pd
 
     columns = {

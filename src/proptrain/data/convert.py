@@ -111,10 +111,8 @@ def dataset_to_pyg(dataset: Dataset) -> Any:
 
 
 def _convert(source: Any, n_nodes: int | None) -> Graph:
-    if isinstance(source, Graph):
-        return source
-    if isinstance(source, DiskGraph):
-        return source.to_graph()
+    if isinstance(source, Graph | DiskGraph):
+        return source if isinstance(source, Graph) else source.to_graph()
     if sp.issparse(source):
         return Graph(source)
     if _comes_from(source, "networkx"):

@@ -128,15 +128,15 @@ class DiskGraph:
             self._look_at(block)
         return block
 
-    def parts(self, max_entries: int) -> Iterator[Block]:
-        """Yield all rows in their order, about so many entries at a time.
+    def parts(self, max_entries: int, max_rows: int | None = None) -> Iterator[Block]:
+        """Yield all rows in their order, at most about so many entries at a time.
 
         The pages of a part are let go of when the next is asked for.
         """
         for number in range(self.n_blocks):
             block = self.block(number)
             self._read_ahead(number + 1)
-            for rows in cut_rows(block.indptr, max_entries):
+            for rows in cut_rows(block.indptr, max_entries, max_rows):
                 top = block.rows.start
                 here = slice(top + rows.start, top + rows.stop)
                 indptr = block.indptr[rows.start : rows.stop + 1]
@@ -234,7 +234,9 @@ class DiskGraph:
                 mapped._mmap.madvise(mmap.MADV_WILLNEED)
 
 
-def cut_rows(indptr: NDArray[Any], max_entries: int) -> Iterator[slice]:
+def cut_rows(
+    indptr: NDArray[Any], max_entries: int, max_rows: int | None = None
+) -> Iterator[slice]:
     """Cut rows into runs of at most so many entries; a row that has more is one by itself.
 
     >>> list(cut_rows(np.array([0, 2, 4, 9, 9]), 4))
@@ -243,7 +245,7 @@ def cut_rows(indptr: NDArray[Any], max_entries: int) -> Iterator[slice]:
     first, n_rows = 0, len(indptr) - 1
     while first < n_rows:
         end = int(np.searchsorted(indptr, int(indptr[first]) + max_entries, side="right")) - 1
-        last = min(n_rows, max(end, first + 1))
+        last = min(n_rows, max(end, first + 1), first + (max_rows or n_rows))
         yield slice(first, last)
         first = last
 

@@ -84,10 +84,7 @@ def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
     Row i is that of the graph's node i. Parquet is read a row group at a time into a file without
     a name. Every number is looked at once.
     """
-    if path.suffix == ".parquet":
-        features = _from_parquet(path)
-    else:
-        features = map_array(path)
+    features = _from_parquet(path) if path.suffix == ".parquet" else map_array(path)
     if features.ndim != 2 or len(features) != n_nodes or features.dtype.kind not in "biuf":
         raise InvalidInputError(
             f"Features must be real numbers, with a row for each of the graph's {n_nodes:,} nodes; "

@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -102,7 +103,7 @@ def sort_pairs(
     bounds = _bounds(len(sources), sort)
     _deal_out(len(sources), bounds, sort, lambda share: on_part(share / 3))
     records = []
-    for number, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for number, (first, last) in enumerate(pairwise(bounds)):
         records.append(_sort_block(number, first, last, out, sort))
         on_part(1 / 3 / (len(bounds) - 1))
     return _put_together(records, len(sources), out, sort)
@@ -153,8 +154,8 @@ def _checked_weights(batch: PairBatch) -> NDArray[np.float32] | None:
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         raise GraphError(
-            f"Edge weights must be finite and not negative, got {batch.weights[bad][0]}. Drop those "
-            "edges, or turn the weights into similarities (larger = closer, never below 0)."
+            f"Edge weights must be finite and not negative, got {batch.weights[bad][0]}. Drop "
+            "those edges, or turn the weights into similarities (larger = closer, never below 0)."
         )
     return weights
 
@@ -222,7 +223,7 @@ def _deal(source: int, first: int, last: int, bounds: list[int], sort: PairSort)
         keys.sort()
     cuts = np.searchsorted(keys, np.array(bounds[1:-1], np.uint64) << shift)
     edges = [0, *cuts.tolist(), len(keys)]
-    for number, (a, b) in enumerate(zip(edges, edges[1:], strict=False)):
+    for number, (a, b) in enumerate(pairwise(edges)):
         if a < b:
             for path, numbers in zip(_bucket(sort, number), (keys, weights), strict=False):
                 with path.open("ab") as file:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -57,7 +58,7 @@ def save_graph(
     bounds = [0, *np.searchsorted(rows.indptr, ends).tolist(), graph.n_nodes]
     with whole_folder(folder, overwrite=overwrite) as place:
         blocks, degrees = [], []
-        for number, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        for number, (first, last) in enumerate(pairwise(bounds)):
             indptr = rows.indptr[first : last + 1]
             entries = slice(int(indptr[0]), int(indptr[-1]))
             weights = rows.data[entries] if is_weighted else None

@@ -162,13 +162,13 @@ def _header(path: Path) -> tuple[list[str], str]:
 
 
 def ids_of(column: Any) -> NDArray[Any]:
-    """Return the ids of an Arrow column: int64 if all are whole numbers, else bytes in UTF-8.
+    r"""Return the ids of an Arrow column: int64 if all are whole numbers, else bytes in UTF-8.
 
     Text is a number only if it is written as one: "7" is, "007" is not.
 
     >>> import pyarrow as pa
     >>> ids_of(pa.array(["7", "12"])), ids_of(pa.array(["007", "é"])).tolist()
-    (array([ 7, 12]), [b'007', b'\\xc3\\xa9'])
+    (array([ 7, 12]), [b'007', b'\xc3\xa9'])
     """
     import pyarrow as pa
     import pyarrow.compute as pc

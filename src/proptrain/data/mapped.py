@@ -58,9 +58,11 @@ def forget(*arrays: Any) -> None:
         owner = array
         while owner is not None and not isinstance(owner, np.memmap):
             owner = getattr(owner, "base", None)
-        # What was written to a private copy ("c") is in no file.
-        if owner is not None and owner.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
-            owner._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+        # A copy of a mapped array is of its type but has no file; and what was written to
+        # a private one ("c") is in no file either.
+        mapped = getattr(owner, "_mmap", None)
+        if mapped is not None and owner.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def parts_of(n_rows: int, row_bytes: int, part: int | None = None) -> Iterator[slice]:

@@ -249,19 +249,18 @@ def _cut(
     squares = largest = 0.0
     is_held = np.zeros(len(work.signal), dtype=bool)
     is_held[work.held] = True
-    for block in work.graph.parts(work.part_entries):
-        for part in parts_of(len(block.indptr) - 1, work.signal.shape[1] * work.signal.itemsize):
-            rows = slice(block.rows.start + part.start, block.rows.start + part.stop)
-            dense = start = np.asarray(work.signal[work.nodes(rows)])
-            if state is not None:
-                own = Block(rows, block.indptr[part.start : part.stop + 1], block.indices, block.weights)  # fmt: skip
-                dense = mix_top(work.operator(own), *state, start, work.out[rows], neighbours)
-                dense[is_held[rows]] = start[is_held[rows]]
-            if kept is None:
-                work.result[work.nodes(rows)] = dense
-            else:
-                lost = keep_top(dense, kept[0][rows], kept[1][rows])
-                squares, largest = squares + lost[0], max(largest, lost[1])
-                kept[1][rows] *= work.into[rows, None]
-            forget(work.signal, work.result)
+    max_rows = max(1, SMALL // (work.signal.shape[1] * work.signal.itemsize))
+    for block in work.graph.parts(work.part_entries, max_rows):
+        rows = block.rows
+        dense = start = np.asarray(work.signal[work.nodes(rows)])
+        if state is not None:
+            dense = mix_top(work.operator(block), *state, start, work.out[rows], neighbours)
+            dense[is_held[rows]] = start[is_held[rows]]
+        if kept is None:
+            work.result[work.nodes(rows)] = dense
+        else:
+            lost = keep_top(dense, kept[0][rows], kept[1][rows])
+            squares, largest = squares + lost[0], max(largest, lost[1])
+            kept[1][rows] *= work.into[rows, None]
+        forget(work.signal, work.result)
     return largest if in_rows else float(np.sqrt(squares))

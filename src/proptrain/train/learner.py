@@ -99,6 +99,7 @@ class Forward:
         self._backend = backend
 
     def __call__(self, *, drop: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return both, with dropout or without."""
         return self._backend.probabilities(self._network.train(drop)(self._features))
 
 
