@@ -1,9 +1,9 @@
 """A graph that needs more than 2 GB in memory, learned within them: python -m benchmarks.from_disk.
 
 One process for each step, so that each has a peak of its own, and a line of JSON for each as soon
-as it is done; what is in the file already is not done again. The steps: a problem is made up on disk;
-the same edges, as Parquet, are built into a graph; it is fitted from disk within the limit; the
-in-memory engine is shown to fail under it; and without a limit it is timed beside.
+as it is done; what is in the file already is not done again. The steps: a problem is made up on
+disk; the same edges, as Parquet, are built into a graph; it is fitted from disk within the limit;
+the in-memory engine is shown to fail under it; and without a limit it is timed beside.
 """
 
 from __future__ import annotations

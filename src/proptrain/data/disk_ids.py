@@ -77,10 +77,11 @@ class NumberedEdges:
 
     def batches(self) -> Iterator[PairBatch]:
         """Yield all edges, a part at a time."""
+        name = self.file.path.name
         for batch in self.file.batches():
-            ends = [self.ids.look_up(end, self.file.path.name)
-                    for end in (batch.sources, batch.targets)]  # fmt: skip
-            yield PairBatch(*ends, batch.weights, batch.share)
+            rows = self.ids.look_up(batch.sources, name)
+            columns = self.ids.look_up(batch.targets, name)
+            yield PairBatch(rows, columns, batch.weights, batch.share)
 
 
 def find_ids(

@@ -47,7 +47,8 @@ def read_node_table(
     """Read a node table, into memory, and put its rows into the order of a graph's nodes."""
     table, id_column, node_ids = read_nodes(nodes, id=id, label=label)
     table = table.iloc[_rows_of(graph, node_ids, nodes.name)].reset_index(drop=True)
-    how = {"label": label, "kinds": kinds, "encoder": None, "unlabelled": unlabelled}
+    how: dict[str, Any] = {"label": label, "kinds": kinds, "encoder": None}
+    how["unlabelled"] = unlabelled
     codes, class_names, encoded, notes = node_data(table, nodes, id_column, **how)
     columns = tuple(c for c in table.columns if encoded.kinds.get(c, "drop") != "drop")
     return NodeTable(

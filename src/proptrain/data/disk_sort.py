@@ -182,7 +182,7 @@ def _deal_out(
 ) -> None:
     """Append each pair, as two numbers, to the files of the blocks that its ends lie in."""
     journal = sort.work / "dealt.json"
-    dealt = {"source": 0, "offset": 0, "sizes": [0] * (len(bounds) - 1)}
+    dealt: dict[str, Any] = {"source": 0, "offset": 0, "sizes": [0] * (len(bounds) - 1)}
     if journal.exists():
         dealt = json.loads(journal.read_bytes())
     if dealt["source"] < n_sources:
@@ -213,19 +213,19 @@ def _deal(source: int, first: int, last: int, bounds: list[int], sort: PairSort)
     rows, columns = pairs[::2], pairs[1::2]
     one = np.uint64(1)
     keys = np.concatenate([rows << shift | columns << one, columns << shift | rows << one | one])
-    weights = None
+    own: list[NDArray[Any]] = []
     if sort.is_weighted:
         path = sort.work / f"pairs-{source:05}.weights"
         weights = np.tile(np.fromfile(path, np.float32, last - first, offset=4 * first), 2)
         order = np.argsort(keys)
-        keys, weights = keys[order], weights[order]
+        keys, own = keys[order], [weights[order]]
     else:
         keys.sort()
     cuts = np.searchsorted(keys, np.array(bounds[1:-1], np.uint64) << shift)
     edges = [0, *cuts.tolist(), len(keys)]
     for number, (a, b) in enumerate(pairwise(edges)):
         if a < b:
-            for path, numbers in zip(_bucket(sort, number), (keys, weights), strict=False):
+            for path, numbers in zip(_bucket(sort, number), [keys, *own], strict=True):
                 with path.open("ab") as file:
                     append_numbers(file, numbers[a:b])
 

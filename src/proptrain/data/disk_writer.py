@@ -133,7 +133,8 @@ def degrees_of(indptr: NDArray[Any], weights: NDArray[np.float32] | None) -> NDA
     if weights is None:
         return np.diff(indptr).astype(np.float64)
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    return np.bincount(rows, weights.astype(np.float64), minlength=len(indptr) - 1)
+    sums = np.bincount(rows, weights.astype(np.float64), minlength=len(indptr) - 1)
+    return np.asarray(sums, dtype=np.float64)
 
 
 def storable_ids(ids: Any, n_nodes: int) -> NDArray[Any] | None:

@@ -57,9 +57,9 @@ class EdgeFile:
         """Yield all rows, a batch at a time."""
         with _told_in_our_words(self.path):
             for table, share in self._parquet() if not self.separator else self._separated():
-                ends = [self._ids(table, column) for column in (self.source, self.target)]
+                sources, targets = self._ids(table, self.source), self._ids(table, self.target)
                 weights = None if self.weight is None else self._weights(table)
-                yield EdgeBatch(*ends, weights, share)
+                yield EdgeBatch(sources, targets, weights, share)
 
     def _columns(self) -> list[str]:
         return [self.source, self.target, *([] if self.weight is None else [self.weight])]

@@ -55,7 +55,7 @@ def room_for(
 def forget(*arrays: Any) -> None:
     """Let go of the pages of arrays that lie in files; others are left alone."""
     for array in arrays:
-        owner = array
+        owner: Any = array
         while owner is not None and not isinstance(owner, np.memmap):
             owner = getattr(owner, "base", None)
         # A copy of a mapped array is of its type but has no file; and what was written to

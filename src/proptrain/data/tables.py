@@ -65,8 +65,8 @@ def read_tables(
     """
     node_table, id_column, node_ids = read_nodes(nodes, id=id, label=label)
     pairs, weights = read_edges(edges, node_ids, source=source, target=target, weight=weight)
-    how = {"label": label, "kinds": kinds, "encoder": encoder, "unlabelled": unlabelled}
-    codes, class_names, encoded, notes = node_data(node_table, nodes, id_column, **how)
+    how: dict[str, Any] = {"kinds": kinds, "encoder": encoder, "unlabelled": unlabelled}
+    codes, class_names, encoded, notes = node_data(node_table, nodes, id_column, label=label, **how)
     dataset = Dataset(
         graph=graph_from_edges(pairs, len(node_table), weights),
         features=encoded.features,

@@ -90,7 +90,8 @@ class BatchLearner:
             losses.append(loss.item())
             penalties.append(self._optimiser.penalty())
             finite(losses[-1] + penalties[-1], epoch)
-            (loss * (len(self._trained_rows) / len(rows))).backward()
+            loss = loss * (len(self._trained_rows) / len(rows))
+            loss.backward()  # type: ignore[no-untyped-call]
             self._optimiser.step()
         return sum(losses) + sum(penalties) / len(penalties)
 
