@@ -270,7 +270,7 @@ def killing_at(monkeypatch, call):
 def test_killed_at_any_moment_it_goes_on_to_the_same_graph(tmp_path, monkeypatch, renumber):
     pairs, weights = random_edges(40, 150), np.random.RandomState(1).rand(150)
     paths = written(tmp_path, pairs, weights, ".csv", 2)
-    how = {"weight": "strength", "memory": MEMORY, "renumber": renumber, "n_blocks": 3}
+    how = {"weight": "strength", "memory": MEMORY, "renumber": renumber}
     ids, places = np.unique(pairs, return_inverse=True)
     wanted = graph_from_edges(places.reshape(-1, 2), len(ids), weights)
     moment, n_killed = 1, 0
@@ -287,8 +287,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_graph(tmp_path, monkeypatch
         if not (out / MANIFEST).exists():
             with pytest.raises(ProptrainError, match=r"no graph folder|cannot be read"):
                 DiskGraph(out)
-        with monkeypatch.context() as patched:
-            cramped_deal(patched)
+        with monkeypatch.context() as patched:  # with more memory, or less
+            patched.setattr(disk_build, "budget_of", lambda _, m=moment: 10**6 if m % 2 else 4096)
             same_as = build_or_open(paths, out, how)
         same(same_as.to_graph(), wanted)
         same_as.verify()
@@ -298,6 +298,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_graph(tmp_path, monkeypatch
 
 def cramped_deal(monkeypatch):
     monkeypatch.setattr(disk_sort, "_ROUNDS", 1)
+    monkeypatch.setattr(disk_sort, "BLOCK_ENTRIES", 90)
     monkeypatch.setattr(disk_sort.PairSort, "batch", property(lambda self: 32))
 
 

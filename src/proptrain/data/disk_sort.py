@@ -164,7 +164,10 @@ def _checked_weights(batch: PairBatch) -> NDArray[np.float32] | None:
 
 
 def _bounds(n_sources: int, sort: PairSort) -> list[int]:
-    """Cut the rows where blocks of about equal work end."""
+    """Cut the rows where blocks of about equal work end; once, whatever memory there is later."""
+    kept = sort.work / "bounds.json"
+    if kept.exists():
+        return [int(bound) for bound in json.loads(kept.read_bytes())]
     ranges = sum(np.load(sort.work / f"ranges-{k:05}.npy") for k in range(n_sources))
     ranges = np.asarray(ranges) if n_sources else np.zeros(1, np.int64)
     total = int(ranges.sum())
@@ -174,7 +177,9 @@ def _bounds(n_sources: int, sort: PairSort) -> list[int]:
         n_blocks = max(1, -(-total // entries))
     ends = np.arange(1, n_blocks) * (total / n_blocks)
     cuts = np.searchsorted(np.cumsum(ranges), ends, side="left") + 1 << sort.shift
-    return [0, *np.minimum(cuts, sort.n_nodes).tolist(), sort.n_nodes]
+    bounds = [0, *np.minimum(cuts, sort.n_nodes).tolist(), sort.n_nodes]
+    write_whole(kept, [json.dumps(bounds).encode()])
+    return bounds
 
 
 def _deal_out(

@@ -55,14 +55,19 @@ def room_for(
 def forget(*arrays: Any) -> None:
     """Let go of the pages of arrays that lie in files; others are left alone."""
     for array in arrays:
-        owner: Any = array
-        while owner is not None and not isinstance(owner, np.memmap):
-            owner = getattr(owner, "base", None)
+        owner = _mapped_one(array)
         # A copy of a mapped array is of its type but has no file; and what was written to
         # a private one ("c") is in no file either.
-        mapped = getattr(owner, "_mmap", None)
-        if mapped is not None and owner.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)
+        pages = getattr(owner, "_mmap", None)
+        if pages is not None and owner.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+            pages.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped_one(array: Any) -> Any:
+    """Return the mapped array that another is a view of, or None."""
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array
 
 
 def parts_of(n_rows: int, row_bytes: int, part: int | None = None) -> Iterator[slice]:

@@ -85,11 +85,11 @@ def _draw(
     on_part: OnPart,
 ) -> list[Path]:
     """Draw so many different edges into files, by the remainders of their keys."""
-    n_files = 1 + n_edges * _KEY_BYTES // budget
-    paths = [work / f"keys-{k:05}.npy" for k in range(n_files)]
     if (work / "drawn").exists():
         on_part(0.4)
-        return paths
+        return sorted(work.glob("keys-*.npy"))
+    n_files = 1 + n_edges * _KEY_BYTES // budget
+    paths = [work / f"keys-{k:05}.npy" for k in range(n_files)]
     files = [work / f"keys-{k:05}.bin" for k in range(n_files)]
     for file in files:
         file.write_bytes(b"")
