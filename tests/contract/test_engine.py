@@ -5,7 +5,9 @@ An engine joins by an entry in ENGINES; block sizes are entries of their own.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,11 +91,15 @@ def from_disk(kind, n_blocks, *, is_renumbered=False):
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
     def make(graph, normalisation):
-        folder = tempfile.TemporaryDirectory(dir=place)
-        order = np.random.RandomState(3).permutation(graph.n_nodes) if is_renumbered else None
-        save_graph(graph, f"{folder.name}/graph", n_blocks=n_blocks, order=order)
-        made = kind(f"{folder.name}/graph", normalisation, memory="64GB", scratch=place)
-        made.keeps = folder  # as long as there is the engine
+        folder = tempfile.mkdtemp(dir=place)
+        try:
+            order = np.random.RandomState(3).permutation(graph.n_nodes) if is_renumbered else None
+            save_graph(graph, f"{folder}/graph", n_blocks=n_blocks, order=order)
+            made = kind(f"{folder}/graph", normalisation, memory="64GB", scratch=place)
+        except InvalidInputError:
+            shutil.rmtree(folder)
+            raise
+        weakref.finalize(made, shutil.rmtree, folder)  # as long as there is the engine
         return made
 
     return make

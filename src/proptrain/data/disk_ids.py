@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.disk_sort import PairBatch
-from proptrain.data.disk_writer import append_numbers, write_array, write_whole
+from proptrain.data.disk_writer import append_numbers, distinct, write_array, write_whole
 from proptrain.data.edge_files import EdgeFile
 from proptrain.data.mapped import SMALL, forget
 from proptrain.errors import TableError
@@ -124,13 +124,13 @@ def _runs_of(
     def write_run() -> None:
         if waiting:
             runs.append(folder / f"run-{len(runs):05}.npy")
-            write_array(runs[-1], np.unique(_alike(waiting)))
+            write_array(runs[-1], distinct(_alike(waiting)))
             waiting.clear()
 
     for batch in file.batches():
-        waiting.append(np.unique(_alike([batch.sources, batch.targets])))
+        waiting.append(distinct(_alike([batch.sources, batch.targets])))
         if sum(one.nbytes for one in waiting) > budget // 8:
-            merged = np.unique(_alike(waiting))
+            merged = distinct(_alike(waiting))
             waiting[:] = [merged]
             if merged.nbytes > budget // 16:
                 write_run()
@@ -164,7 +164,7 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     with merged_path.open("wb") as file:
         for part in range(n_parts):
             pieces = [run[c[part] : c[part + 1]] for run, c in zip(runs, cuts, strict=True)]
-            merged = np.unique(np.concatenate([piece.astype(dtype) for piece in pieces]))
+            merged = distinct(np.concatenate([piece.astype(dtype) for piece in pieces]))
             append_numbers(file, merged)
             n_bytes += merged.nbytes
             forget(*runs)

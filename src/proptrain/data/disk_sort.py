@@ -25,6 +25,7 @@ from proptrain.data.disk_writer import (
     BLOCK_ENTRIES,
     append_numbers,
     degrees_of,
+    distinct,
     write_array,
     write_block,
     write_whole,
@@ -303,8 +304,7 @@ def _merged(
         n_given += int(np.count_nonzero(more & np.uint64(1) == 0))
         keys = np.concatenate([keys, more]) if len(keys) else more
         if weights is None:
-            keys.sort()
-            keys = keys[np.r_[True, keys[1:] != keys[:-1]]]
+            keys = distinct(keys)
             continue
         own = np.fromfile(weight_path[0], np.float32, part, offset=4 * first)
         order = np.argsort(keys)

@@ -190,6 +190,17 @@ def append_numbers(file: BinaryIO, numbers: NDArray[Any]) -> None:
     file.write(np.ascontiguousarray(numbers).tobytes())  # tofile does not say that a disk is full
 
 
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values (m,) in their order, each once.
+
+    >>> distinct(np.array([3, 1, 3]))
+    array([1, 3])
+    """
+    # By sorting: where most values differ, that is many times faster than NumPy's hash table.
+    values = np.sort(values)
+    return values[np.r_[True, values[1:] != values[:-1]]] if len(values) else values
+
+
 def check_node_count(n_nodes: int) -> None:
     """Raise if there are more nodes than numbers of 32 bits."""
     if n_nodes > MAX_NODES:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from proptrain.data.disk import DiskGraph, OnPart
 from proptrain.data.disk_build import budget_of, building
 from proptrain.data.disk_sort import PairBatch, PairSort, sort_pairs
-from proptrain.data.disk_writer import append_numbers, write_array, write_rest
+from proptrain.data.disk_writer import append_numbers, distinct, write_array, write_rest
 from proptrain.data.manifest import MANIFEST
 from proptrain.data.mapped import forget, parts_of
 from proptrain.data.synthetic import check_sizes, draw_keys
@@ -100,7 +100,7 @@ def _draw(
             _append(draw_keys(min(_BATCH, n_drawn - first), *shape, random), files)
             on_part(0.3 * min(_BATCH, n_drawn - first) / (1.2 * n_edges))
         for place, file in enumerate(files):
-            keys = np.unique(np.fromfile(file, np.int64))
+            keys = distinct(np.fromfile(file, np.int64))
             with file.open("wb") as opened:
                 append_numbers(opened, keys)
             sizes[place] = len(keys)
