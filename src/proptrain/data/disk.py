@@ -72,7 +72,8 @@ class DiskGraph:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.manifest = read_manifest(self.folder)
-        self._seen: set[str] = set()
+        self._maps: dict[str, NDArray[Any]] = {}
+        self._looked_at: set[int] = set()
         for stored in self.manifest.arrays:
             self._check_size(stored)
 
@@ -121,11 +122,11 @@ class DiskGraph:
     def block(self, number: int) -> Block:
         """Return a block, mapped and not read; on first use all of it is looked at."""
         stored = self.manifest.blocks[number]
-        is_new = stored.indices.name not in self._seen
         indptr, indices, *weights = (self._array(one) for one in stored.arrays)
         block = Block(stored.rows, indptr, indices, weights[0] if weights else None)
-        if is_new:
+        if number not in self._looked_at:
             self._look_at(block)
+            self._looked_at.add(number)
         return block
 
     def parts(self, max_entries: int, max_rows: int | None = None) -> Iterator[Block]:
@@ -173,7 +174,7 @@ class DiskGraph:
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel as a path and a manifest; who receives it looks for itself."""
-        return {"folder": self.folder, "manifest": self.manifest, "_seen": set()}
+        return {"folder": self.folder, "manifest": self.manifest, "_maps": {}, "_looked_at": set()}
 
     def _broken(self, what: str) -> FileFormatError:
         return FileFormatError(f"Cannot use the graph {self.folder}: {what} Build it again.")
@@ -191,13 +192,15 @@ class DiskGraph:
             raise self._broken(f"{stored.name} must have {stored.n_bytes:,} bytes, got {found:,}.")
 
     def _array(self, stored: StoredArray) -> NDArray[Any]:
-        """Map a file; its checksum is compared the first time."""
+        """Return a file as an array, mapped the first time, when its checksum is compared too."""
+        if stored.name in self._maps:
+            return self._maps[stored.name]
         self._check_size(stored)  # again: to read beyond the end of a file would end the process
         path = self.folder / stored.name
         try:
             # A plain view of it: the loops are compiled for plain arrays.
             array: NDArray[Any] = np.asarray(np.lib.format.open_memmap(path, mode="r"))
-            found = stored.sha256 if stored.name in self._seen else checksum_of(path)
+            found = checksum_of(path)
         except OSError as error:
             why = error.strerror or error
             raise UnreadableFileError(f"{path} cannot be read: {why}.") from error
@@ -210,7 +213,7 @@ class DiskGraph:
             )
         if (array.dtype.str, array.shape) != (stored.dtype, (stored.length,)):
             raise self._broken(f"{stored.name} holds {array.dtype} of shape {array.shape}.")
-        self._seen.add(stored.name)
+        self._maps[stored.name] = array
         return array
 
     def _look_at(self, block: Block) -> None:
@@ -229,8 +232,8 @@ class DiskGraph:
         """Have the system fetch a block's neighbours while another block is worked on."""
         if number < self.n_blocks and hasattr(mmap, "MADV_WILLNEED"):
             stored = self.manifest.blocks[number].indices
-            if stored.name in self._seen:
-                mapped: Any = self._array(stored).base
+            if stored.name in self._maps:
+                mapped: Any = self._maps[stored.name].base
                 mapped._mmap.madvise(mmap.MADV_WILLNEED)
 
 
