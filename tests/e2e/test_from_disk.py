@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from proptrain import cli, load_dataset
+from proptrain.classifier import GraphClassifier
 from proptrain.data.disk import DiskGraph
 
 N = 500
@@ -30,6 +32,15 @@ def run(monkeypatch, capsys):
         return SimpleNamespace(code=left.value.code or 0, out=text.out, err=said)
 
     return in_process
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
+    """Train for a few epochs: in hundreds the rounding of two engines would grow."""
+    before = GraphClassifier._settings
+    monkeypatch.setattr(
+        GraphClassifier, "_settings", lambda *given: replace(before(*given), max_epochs=15)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +117,7 @@ def test_local_and_blocked_say_the_same(built, run, tmp_path, batches):
         assert (ours["reached"] == wanted["reached"]).all()
         assert (ours["label"] == wanted["label"]).mean() > 0.99
         shares = [table.filter(like="p_").to_numpy() for table in (ours, wanted)]
-        np.testing.assert_allclose(*shares, atol=0.01)
+        np.testing.assert_allclose(*shares, atol=2e-3)
         assert told[name]["reached"] == told["tables"]["reached"]
         assert told[name]["batch_size"] == (150 if batches else None)
     assert told["blocked"]["engine"] == "blocked"
@@ -135,6 +146,7 @@ def test_a_model_from_disk_tells_new_nodes_by_their_features(built, run, tmp_pat
 def test_a_made_up_problem_from_end_to_end(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("--nodes", 3000, "--edges", 20_000, "--classes", 4, "--features", 20, "--json")
+    words += ("--labelled", 0.2)
     done = run("graph", "synthetic", "--out", "big", *words)
     assert done.code == 0, done.out
     assert json.loads(done.out)["entries"] == 40_000
@@ -161,7 +173,6 @@ def test_a_made_up_problem_from_end_to_end(run, tmp_path, monkeypatch):
         (("--edges", "graph", *TABLES, "--engine", "blocked", "--memory", "lots"), "such as 500MB"),
         (("--edges", "graph", *TABLES, "--engine", "blocked", "--method", "GCN"), "From disk, PTA"),
         (("--edges", "edges.csv", *TABLES, "--batch-size", 9, "--method", "GCN"), "in batches"),
-        (("--edges", "nodes.csv/..", *TABLES), "nodes.csv/.."),
     ],
 )
 def test_what_cannot_be_done_is_said(built, run, tmp_path, words, message):

@@ -132,6 +132,19 @@ def test_a_step_follows_the_loss_of_all_on_average():
     torch.testing.assert_close(torch.stack(parts).mean(dim=0), whole, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(("size", "rate"), [(64, 0.1), (16, 0.05), (60, 0.1 / math.sqrt(2))])
+def test_steps_that_see_less_are_shorter(size, rate):
+    features, soft, stop = problem(n=64)
+    model = Predictor(F, C, generator=torch.Generator().manual_seed(0))
+    before = model.weight1.detach().clone()
+    setting = TrainSettings(weight_decay=0.0, learning_rate=0.1)
+    learner = BatchLearner(model, features, soft, stop, static, setting, KERNELS, size, 0)
+    learner._batches = [np.arange(64)]
+    learner.step(0)
+    moved = (model.weight1.detach() - before).abs()  # Adam's first step is as long as its rate
+    assert moved.max().item() == pytest.approx(rate, rel=1e-3)
+
+
 def test_the_seed_decides_the_batches():
     features, soft, stop = problem()
     how = {"settings": TrainSettings(max_epochs=5), "batch_size": 10}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,15 +41,19 @@ class Batches:
     size: int
     random: np.random.Generator = field(repr=False)
 
+    @property
+    def n_batches(self) -> int:
+        """How many there are in an epoch."""
+        return max(1, -(-len(self.rows) // self.size))
+
     def __iter__(self) -> Iterator[NDArray[np.int64]]:
-        n_batches = -(-len(self.rows) // self.size)
-        if n_batches <= 1:
+        if self.n_batches == 1:
             yield self.rows
             return
         run = min(_RUN, max(1, self.size // 2))
         firsts = self.random.permutation(-(-len(self.rows) // run)) * run
         places = (firsts[:, None] + np.arange(run)).ravel()
-        for batch in np.array_split(places[places < len(self.rows)], n_batches):
+        for batch in np.array_split(places[places < len(self.rows)], self.n_batches):
             yield self.rows[np.sort(batch)]
 
 
@@ -56,7 +61,8 @@ class BatchLearner:
     """What `Learner` is, in steps for one batch after the other.
 
     A batch's loss counts as much more as the batch is smaller than all that train: on average it
-    is the loss of all, and the weight decay keeps its share.
+    is the loss of all, and the weight decay keeps its share. Steps that see less are shorter: the
+    learning rate is divided by the root of the number of batches, as is usual with Adam.
     """
 
     def __init__(
@@ -79,7 +85,8 @@ class BatchLearner:
         self._model, self._features, self._soft_labels = model, features, soft_labels
         self._stop, self._weighting, self._backend = stop, weighting, backend
         self._loss_weight = settings.loss_weight
-        self._optimiser = backend.optimiser(model, settings.learning_rate, settings.weight_decay)
+        rate = settings.learning_rate / math.sqrt(self._batches.n_batches)
+        self._optimiser = backend.optimiser(model, rate, settings.weight_decay)
 
     def step(self, epoch: int) -> float:
         """Make the steps of an epoch; returns the losses that they were made with, added up."""
