@@ -71,19 +71,16 @@ class Cramped(BlockedEngine):
     """The engine from disk as it is for the largest graphs: all in files, little at a time."""
 
     _part_entries = 2
+    _widths = (4,)
 
     def room(self, shape, dtype):
         return room_for(shape, dtype, self.scratch, small=0)
-
-    def _width(self, n_columns, itemsize):
-        return 4
 
 
 class Roomy(BlockedEngine):
     """The engine from disk, with no kernel that takes long to compile."""
 
-    def _width(self, n_columns, itemsize):
-        return min(16, super()._width(n_columns, itemsize))
+    _widths = (4, 8, 16)
 
 
 def from_disk(kind, n_blocks, *, is_renumbered=False):

@@ -54,7 +54,8 @@ def test_to_the_bit_what_the_local_engine_does_with_a_large_graph(tmp_path, is_r
 def test_columns_go_in_rounds_of_what_fits(stored, monkeypatch):
     _, folder = stored
     engine = BlockedEngine(folder, memory=MEMORY)
-    a_column = 3 * 4 * 3000
+    a_column, compiled = 3 * 4 * 3000, []
+    monkeypatch.setattr(engine, "_compile", lambda width, _: compiled.append(width))
     for n_fitting, n_columns, width in (
         (100, 47, 48),
         (47, 47, 32),  # 48 do not fit, 32 do: two rounds
@@ -65,10 +66,21 @@ def test_columns_go_in_rounds_of_what_fits(stored, monkeypatch):
         (4, 100, 4),
     ):
         monkeypatch.setattr(blocked, "left_of", lambda _, n=n_fitting: 200_000_000 + n * a_column)
-        assert engine._width(n_columns, 4) == width
+        assert engine._width(n_columns, np.dtype(np.float32)) == width
+        assert compiled.pop() == width
     monkeypatch.setattr(blocked, "left_of", lambda _: 200_000_000 + 3 * a_column)
     with pytest.raises(InvalidInputError, match=r"memory must hold.*Give at least"):
         engine.propagate(np.ones((3000, 2), np.float32), PPR())
+
+
+def test_what_compiling_takes_is_not_there_for_states(stored, monkeypatch):
+    engine = BlockedEngine(stored[1], memory=MEMORY)
+    taken = []
+    monkeypatch.setattr(engine, "_compile", lambda width, _: taken.append(width))
+    room = 200_000_000 + 40 * 3 * 4 * 3000
+    monkeypatch.setattr(blocked, "left_of", lambda _: room - 10 * 3 * 4 * 3000 * len(taken))
+    assert engine._width(47, np.dtype(np.float32)) == 16
+    assert taken == [32, 16]
 
 
 def test_the_same_bits_however_many_columns_fit(stored, monkeypatch):
@@ -76,7 +88,7 @@ def test_the_same_bits_however_many_columns_fit(stored, monkeypatch):
     engine = BlockedEngine(folder, memory=MEMORY)
     signal = np.random.default_rng(0).random((3000, 15), dtype=np.float32)
     whole = engine.propagate(signal, PPR())
-    monkeypatch.setattr(BlockedEngine, "_width", lambda *_: 4)
+    monkeypatch.setattr(engine, "_widths", (4,))
     np.testing.assert_array_equal(engine.propagate(signal, PPR()), whole)
 
 

@@ -29,7 +29,7 @@ from proptrain.propagate.schemes import Scheme
 PART_ENTRIES = 1 << 23
 """Entries of the graph that are at hand at a time."""
 _BESIDE = 200_000_000
-"""Bytes for what is at hand of the graph, the signal and the result, and for compiling kernels."""
+"""Bytes for what is at hand of the graph, the signal and the result."""
 _STATES = 3
 """The signal's columns, the state before a step and the one after it."""
 
@@ -61,6 +61,7 @@ class BlockedEngine:
     """
 
     _part_entries = PART_ENTRIES
+    _widths = WIDTHS
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class BlockedEngine:
             self._check_fits(2 * min(self.top, n_columns) * (4 + signal.itemsize), "top")
             self.error_bound = _propagate_top(work, self.top, in_rows=self._normalisation == "row")
             return result
-        width = self._width(n_columns, signal.itemsize)
+        width = self._width(n_columns, signal.dtype)
         for first in range(0, n_columns, width):
             _propagate_columns(work, slice(first, min(n_columns, first + width)), width)
         return result
@@ -136,14 +137,32 @@ class BlockedEngine:
         nodes = np.arange(self.n_nodes)[np.asarray(fixed)]
         return np.asarray(nodes if self.graph.order is None else inverse(self.graph.order)[nodes])
 
-    def _width(self, n_columns: int, itemsize: int) -> int:
+    def _width(self, n_columns: int, dtype: np.dtype[Any]) -> int:
         """Return how many columns go through the steps together, as wide as a kernel."""
-        room = self._room_for_states()
-        fitting = [w for w in WIDTHS if _STATES * w * itemsize * self.n_nodes <= room]
-        if not fitting:
-            self._check_fits(_STATES * WIDTHS[0] * itemsize, "columns")
-        n_rounds = -(-n_columns // fitting[-1])
-        return next(width for width in fitting if width * n_rounds >= n_columns)
+        ready: set[int] = set()
+        while True:
+            room, state = self._room_for_states(), _STATES * dtype.itemsize * self.n_nodes
+            fitting = [width for width in self._widths if width * state <= room]
+            if not fitting:
+                self._check_fits(_STATES * self._widths[0] * dtype.itemsize, "columns")
+            n_rounds = -(-n_columns // fitting[-1])
+            width = next(width for width in fitting if width * n_rounds >= n_columns)
+            if width in ready:
+                return width
+            # Compiling takes memory, and keeps some: before there are states, and then look again.
+            self._compile(width, dtype)
+            ready.add(width)
+
+    def _compile(self, width: int, dtype: np.dtype[Any]) -> None:
+        """Have the kernel of this width compiled or loaded, by a step over a node alone."""
+        one, state = np.ones(1, dtype), np.zeros((1, width), dtype)
+        indptr, indices = np.zeros(2, np.int32), np.zeros(0, np.int32)
+        weights = np.zeros(0, np.float32) if self.graph.manifest.is_weighted else None
+        for array in (indptr, indices, weights):
+            if array is not None:
+                array.flags.writeable = False  # as those that are mapped
+        operator = PlainOperator(indptr, indices, one, one, False, weights)
+        mix_plain(operator, state, state, one, one, 0.5, state.copy())
 
     def _room_for_states(self) -> int:
         return left_of(self.memory) - _BESIDE
