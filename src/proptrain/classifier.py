@@ -279,7 +279,21 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: torch.device | None = None,
         on_epoch: OnEpoch | None = None,
     ) -> Trained:
-        settings = TrainSettings(
+        return train_predictor(
+            features,
+            soft_labels,
+            stop,
+            weighting=weighting,
+            settings=self._settings(loss_weight),
+            seed=random.randint(2**31 - 1),
+            network=network,
+            backend=KERNELS if device is None else torch_backend(device),
+            batch_size=getattr(self, "batch_size", None),
+            on_epoch=on_epoch,
+        )
+
+    def _settings(self, loss_weight: float) -> TrainSettings:
+        return TrainSettings(
             n_hidden=self.n_hidden,
             dropout=self.dropout,
             learning_rate=self.learning_rate,
@@ -287,17 +301,6 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weight_decay=self.weight_decay,
             max_epochs=self.max_epochs,
             patience=self.patience,
-        )
-        return train_predictor(
-            features,
-            soft_labels,
-            stop,
-            weighting=weighting,
-            settings=settings,
-            seed=random.randint(2**31 - 1),
-            network=network,
-            backend=KERNELS if device is None else torch_backend(device),
-            on_epoch=on_epoch,
         )
 
     def _network(

@@ -75,6 +75,9 @@ class PTAClassifier(GraphClassifier):
         that many hops (our reading of the paper's APPNP-noa-nof).
     n_hidden, dropout, learning_rate, loss_weight, weight_decay, max_epochs, patience
         The network and its training; `loss_weight` is the paper's lambda1.
+    batch_size : int or None
+        Train in steps for so many nodes at a time, shuffled; None is one step for all of them, as
+        in the paper. For data that do not fit into memory see `fit_from_disk`.
     stopping_fraction : float
         Share of each class's labels that is kept from training and decides when to stop;
         ``fit(..., stopping=nodes)`` names the nodes instead. With no stopping nodes at all, the
@@ -132,6 +135,7 @@ class PTAClassifier(GraphClassifier):
         weight_decay: float = 0.005,
         max_epochs: int = 2000,
         patience: int = 100,
+        batch_size: int | None = None,
         stopping_fraction: float = 0.2,
         fast: bool = False,
         n_neighbors: int = 10,
@@ -154,6 +158,7 @@ class PTAClassifier(GraphClassifier):
         self.weight_decay = weight_decay
         self.max_epochs = max_epochs
         self.patience = patience
+        self.batch_size = batch_size
         self.stopping_fraction = stopping_fraction
         self.fast = fast
         self.n_neighbors = n_neighbors

@@ -54,6 +54,8 @@ from proptrain.propagate import schemes
 
 FORMAT = 1
 _FILES = {"model.json", "arrays.safetensors", "nodes.json", "encoder.skops"}
+_FROM_DISK = {"disk_model.json", "weights.safetensors", "predictions.npy", "given.npy"}
+_FROM_DISK |= {"reached.npy", "ids.npy"}
 _CLASSES: dict[str, type[GraphClassifier]] = {
     kind.__name__: kind
     for kind in (
@@ -96,8 +98,8 @@ def save_model(
         "format": FORMAT,
         "proptrain": proptrain.__version__,
         "class": type(estimator).__name__,
-        "parameters": _parameters_to_json(estimator.get_params(deep=False)),
-        "classes": _array_to_json(estimator.classes_),
+        "parameters": parameters_to_json(estimator.get_params(deep=False)),
+        "classes": array_to_json(estimator.classes_),
         "numbers": {
             name: int(getattr(estimator, name)) for name in NUMBERS if hasattr(estimator, name)
         },
@@ -118,7 +120,11 @@ def check_model_output(folder: str | Path, *, overwrite: bool) -> None:
     folder = Path(folder)
     check_output(folder, overwrite=overwrite, folder=True)
     with unwritable_is_ours(folder):
-        others = sorted({p.name for p in folder.iterdir()} - _FILES) if folder.is_dir() else []
+        others = (
+            sorted({p.name for p in folder.iterdir()} - _FILES - _FROM_DISK)
+            if folder.is_dir()
+            else []
+        )
     if others:
         raise OutputExistsError(
             f"Only a model may be overwritten, but {folder} holds other files ({others[0]}"
@@ -136,11 +142,11 @@ def load_model(folder: str | Path) -> SavedModel:
             name: _read_checked(folder, name, expected)
             for name, expected in description["files"].items()
         }
-        estimator = _read_estimator(description, _parse_arrays(contents["arrays.safetensors"]))
+        estimator = _read_estimator(description, parse_arrays(contents["arrays.safetensors"]))
         return SavedModel(
             estimator,
             node_ids=_parse_node_ids(contents.get("nodes.json"), estimator.graph_.n_nodes),
-            encoder=_parse_encoder(contents.get("encoder.skops")),
+            encoder=parse_encoder(contents.get("encoder.skops")),
             table=_checked_table(description["table"]),
         )
     except UnreadableFileError:
@@ -157,7 +163,7 @@ def load_model(folder: str | Path) -> SavedModel:
 def _read_estimator(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     kind = _CLASSES[description["class"]]
     estimator = kind(**_parameters_from_json(description["parameters"]))
-    estimator.classes_ = _array_from_json(description["classes"])
+    estimator.classes_ = array_from_json(description["classes"])
     estimator.graph_ = Graph(matrix_from_arrays("graph", arrays))
     set_numbers(estimator, description["numbers"])
     set_arrays(estimator, arrays)
@@ -226,7 +232,7 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
     arrays = {name: np.ascontiguousarray(a) for name, a in arrays_of(estimator).items()}
     contents = {"arrays.safetensors": save(arrays)}
     if node_ids is not None:
-        contents["nodes.json"] = _json_bytes(_array_to_json(node_ids))
+        contents["nodes.json"] = _json_bytes(array_to_json(node_ids))
     if encoder is not None:
         import skops.io
 
@@ -234,7 +240,8 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
     return contents
 
 
-def _parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
+def parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return a classifier's parameters as JSON holds them."""
     written: dict[str, Any] = {}
     for name, value in parameters.items():
         if name == "scheme" and value is not None:
@@ -275,12 +282,14 @@ def _parameters_from_json(parameters: dict[str, Any]) -> dict[str, Any]:
     return {**parameters, "scheme": _SCHEMES[fields.pop("name")](**fields)}
 
 
-def _array_to_json(array: NDArray[Any]) -> dict[str, Any]:
+def array_to_json(array: NDArray[Any]) -> dict[str, Any]:
+    """Return class labels or node ids as JSON holds them."""
     values = _checked_values(array.tolist())
     return {"dtype": array.dtype.str if array.dtype != object else "object", "values": values}
 
 
-def _array_from_json(written: dict[str, Any]) -> NDArray[Any]:
+def array_from_json(written: dict[str, Any]) -> NDArray[Any]:
+    """Return what `array_to_json` was given."""
     dtype = np.dtype(written["dtype"])
     if dtype.kind not in "biufUO":
         raise FileFormatError(f"Class labels and node ids must be text or numbers, got {dtype}.")
@@ -301,7 +310,7 @@ def _checked_values(values: Any) -> list[Any]:
 def _parse_node_ids(content: bytes | None, n_nodes: int) -> NDArray[Any] | None:
     if content is None:
         return None
-    node_ids = _array_from_json(json.loads(content))
+    node_ids = array_from_json(json.loads(content))
     if len(node_ids) != n_nodes:
         raise FileFormatError(
             f"nodes.json must name each of the {n_nodes:,} nodes, got {len(node_ids):,} names. "
@@ -316,7 +325,8 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     return table
 
 
-def _parse_encoder(content: bytes | None) -> Any:
+def parse_encoder(content: bytes | None) -> Any:
+    """Return a column encoder, of nothing but scikit-learn's own parts."""
     if content is None:
         return None
     import skops.io
@@ -338,7 +348,8 @@ def _parse_encoder(content: bytes | None) -> Any:
     return encoder
 
 
-def _parse_arrays(content: bytes) -> dict[str, NDArray[Any]]:
+def parse_arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a safetensors file."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

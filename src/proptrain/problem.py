@@ -55,6 +55,38 @@ def pose_problem(
             f"{features.shape[0]:,} and {len(codes):,}. Give y a -1 for every unlabelled node."
         )
     built = _built_graph(graph, features, len(codes), n_neighbors, random)
+    train, stop = _roles(codes, classes, stopping, stopping_fraction, random)
+    if built.n_edges and (codes >= 0).all():
+        warnings.warn(
+            f"All {len(codes):,} nodes have a label, so this graph has nothing left to tell; "
+            "the model is only of use for new nodes. Mark the nodes in question as unlabelled "
+            "(-1, None, NaN), or measure accuracy with `proptrain evaluate`.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return Problem(graph=built, codes=codes, classes=classes, train=train, stop=stop)
+
+
+def label_roles(
+    y: Any,
+    stopping: Any,
+    *,
+    stopping_fraction: float,
+    unlabelled: Any,
+    random: np.random.RandomState,
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Return what a `Problem` has beside its graph: codes, classes, who trains and who stops."""
+    codes, classes = _checked_labels(y, unlabelled)
+    return codes, classes, *_roles(codes, classes, stopping, stopping_fraction, random)
+
+
+def _roles(
+    codes: NDArray[np.int64],
+    classes: NDArray[Any],
+    stopping: Any,
+    stopping_fraction: float,
+    random: np.random.RandomState,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     if stopping is None:
         if not 0 <= stopping_fraction < 1:
             raise InvalidInputError(
@@ -65,15 +97,7 @@ def pose_problem(
         stop = _checked_stopping(stopping, codes)
     train = np.setdiff1d(np.flatnonzero(codes >= 0), stop)
     _check_roles(codes, classes, train, stop)
-    if built.n_edges and (codes >= 0).all():
-        warnings.warn(
-            f"All {len(codes):,} nodes have a label, so this graph has nothing left to tell; "
-            "the model is only of use for new nodes. Mark the nodes in question as unlabelled "
-            "(-1, None, NaN), or measure accuracy with `proptrain evaluate`.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return Problem(graph=built, codes=codes, classes=classes, train=train, stop=stop)
+    return train, stop
 
 
 def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:

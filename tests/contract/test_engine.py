@@ -5,8 +5,12 @@ An engine joins by an entry in ENGINES; block sizes are entries of their own.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +21,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reference
+from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
+from proptrain.data.mapped import room_for
 from proptrain.errors import InvalidInputError, LabelError
 from proptrain.propagate import engine
+from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import equal_labels, propagate_labels
 from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power
@@ -60,10 +67,51 @@ def without_stored_numbers(graph, kind):
         return LocalEngine(graph, kind)
 
 
+class Cramped(BlockedEngine):
+    """The engine from disk as it is for the largest graphs: all in files, little at a time."""
+
+    _part_entries = 2
+    _widths = (4,)
+
+    def room(self, shape, dtype):
+        return room_for(shape, dtype, self.scratch, small=0)
+
+
+class Roomy(BlockedEngine):
+    """The engine from disk, with no kernel that takes long to compile."""
+
+    _widths = (4, 8, 16)
+
+
+def from_disk(kind, n_blocks, *, is_renumbered=False):
+    """Write each graph to a folder, in memory where there is such a place: tests are many."""
+    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+    def make(graph, normalisation):
+        folder = tempfile.mkdtemp(dir=place)
+        try:
+            order = np.random.RandomState(3).permutation(graph.n_nodes) if is_renumbered else None
+            save_graph(graph, f"{folder}/graph", n_blocks=n_blocks, order=order)
+            made = kind(f"{folder}/graph", normalisation, memory="64GB", scratch=place)
+        except InvalidInputError:
+            shutil.rmtree(folder)
+            raise
+        weakref.finalize(made, shutil.rmtree, folder)  # as long as there is the engine
+        return made
+
+    return make
+
+
 ENGINES = [
     EngineCase("local", LocalEngine),
     EngineCase("local, large and unweighted", without_stored_numbers),
     EngineCase("torch", lambda *graph: TorchEngine(*graph, device=torch.device("cpu"))),
+    EngineCase("blocked", from_disk(Roomy, 1), max_examples=3),
+    EngineCase(
+        "blocked, more blocks than nodes, renumbered",
+        from_disk(Cramped, 9, is_renumbered=True),
+        max_examples=1,
+    ),
 ]
 
 # name: the scheme and Ā in closed form, from Â

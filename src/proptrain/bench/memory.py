@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 
 from proptrain.data.graph import EdgeCounts, Graph
 from proptrain.kernels import propagate_plain
+from proptrain.memory import peak_memory, resident_memory
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.normalisation import plain_operator
 from proptrain.propagate.schemes import PPR
@@ -65,11 +65,11 @@ def _step_alone(path: Path, counts: EdgeCounts, n_columns: int) -> tuple[int, in
     """Return the memory before there is a graph, and the peak of a step over it."""
     random = np.random.default_rng(0)
     get_ready(n_columns)
-    idle = _memory("VmRSS")
+    idle = resident_memory()
     graph = Graph.from_clean(sp.load_npz(path), counts)
     signal = random.standard_normal((graph.n_nodes, n_columns), dtype=np.float32)
     LocalEngine(graph).propagate(signal, ONE_STEP)
-    peak = _memory("VmHWM")
+    peak = peak_memory()
     return None if idle is None or peak is None else (idle, peak)
 
 
@@ -78,22 +78,3 @@ def get_ready(n_columns: int) -> None:
     edge, signal = Graph(sp.csr_array([[0, 1], [1, 0]])), np.ones((2, n_columns), dtype=np.float32)
     LocalEngine(edge).propagate(signal, ONE_STEP)
     propagate_plain(plain_operator(edge), signal, ONE_STEP.mixing)
-
-
-def _memory(kind: str) -> int | None:
-    """Ask Linux what this process has (VmRSS), or had at most (VmHWM), in bytes.
-
-    Other systems know only the most, and Windows tells neither.
-    """
-    if sys.platform == "win32":
-        return None
-    # Not ru_maxrss, which on Linux begins with the peak of the process that started this one.
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    told = [line.split()[1] for line in lines if line.startswith(f"{kind}:")]
-    if told:
-        return 1024 * int(told[0])
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most

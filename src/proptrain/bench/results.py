@@ -75,7 +75,7 @@ def measure(
         work.amount,
         work.unit,
         work.memory,
-        _made_with(),
+        made_with(),
     )
 
 
@@ -108,7 +108,8 @@ def _parse(content: bytes, path: Path) -> list[Measured]:
     return measured
 
 
-def _made_with() -> dict[str, str]:
+def made_with() -> dict[str, str]:
+    """Return the machine, the versions of everything and the day."""
     peers = {}
     for name in _PEERS:
         try:
@@ -122,5 +123,5 @@ def _made_with() -> dict[str, str]:
 
 def is_alike(measured: Measured) -> bool:
     """Tell whether a case was measured with this state of the code, on this kind of machine."""
-    now = {name: value for name, value in _made_with().items() if name != "day"}
+    now = {name: value for name, value in made_with().items() if name != "day"}
     return all(measured.made_with.get(name) == value for name, value in now.items())

@@ -16,6 +16,7 @@ from proptrain.cli import (
     evaluate,
     explain,
     fit,
+    graph,
     predict,
     report,
     reproduce,
@@ -51,6 +52,7 @@ app.command()(reproduce.reproduce)
 app.command()(verify.verify)
 app.command()(bench.bench)
 app.add_typer(data.app, name="data")
+app.add_typer(graph.app, name="graph")
 
 
 def main(app: Callable[..., object] = app, name: str = "proptrain") -> None:

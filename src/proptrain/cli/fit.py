@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from proptrain.cli.console import JsonOption, OverwriteOption, print_json, say, training_progress
+from proptrain.cli.fit_folder import FolderFit, NodeFiles, check_engine, fit_folder
 from proptrain.cli.source import (
     EdgesOption,
     IdOption,
@@ -47,6 +48,29 @@ DeviceOption = Annotated[
         "torch's such as cuda:1."
     ),
 ]
+EngineOption = Annotated[
+    str,
+    typer.Option(help="local, in memory; or blocked, from disk: --edges is then a graph folder."),
+]
+MemoryOption = Annotated[
+    str, typer.Option(help="What the process may have at its peak, for --engine blocked.")
+]
+BatchOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Train in steps for so many nodes at a time. \\[default: all at once; from disk as "
+        "many as the memory allows]",
+    ),
+]
+FeaturesOption = Annotated[
+    Path | None,
+    typer.Option(help="With a graph folder, instead of --nodes: features, .npy or .parquet."),
+]
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option(help="With a graph folder, instead of --label: labels, .npy; -1 is unlabelled."),
+]
 SeedOption = Annotated[
     int, typer.Option(min=0, max=2**32 - 1, help="Same seed and device, same model.")
 ]
@@ -66,6 +90,11 @@ def fit(
     method: MethodOption = "PTA",
     alpha: AlphaOption = 0.1,
     device: DeviceOption = "auto",
+    engine: EngineOption = "local",
+    memory: MemoryOption = "2GB",
+    batch_size: BatchOption = None,
+    features: FeaturesOption = None,
+    labels: LabelsOption = None,
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -75,14 +104,27 @@ def fit(
     The node table has one row for each node: an id, any columns (numbers, categories, text become
     features by themselves), and a label that may be empty. The edge list names two ids a row.
 
-    Example: proptrain fit --edges edges.csv --nodes nodes.csv --label topic --out model/
+    Examples: proptrain fit --edges edges.csv --nodes nodes.csv --label topic --out model/;
+    proptrain fit --engine blocked --memory 2GB --edges graph/ --features features.npy
+    --labels labels.npy --out model/
     """
     from proptrain.experiments.methods import find_methods
     from proptrain.persistence import check_model_output, save_model
 
+    check_engine(engine)
     check_model_output(out, overwrite=overwrite)
     (chosen,) = find_methods([method])
-    classifier = _new_classifier(chosen, alpha, device, seed)
+    classifier = _new_classifier(chosen, alpha, device, seed, batch_size)
+    if edges is not None and edges.is_dir():
+        files = NodeFiles(nodes, label, id_column, kind, unlabelled, features, labels)
+        wanted = FolderFit(chosen, classifier, engine, memory, out, overwrite, json)
+        fit_folder(edges, files, wanted)
+        return
+    if engine != "local" or features is not None or labels is not None:
+        raise InvalidInputError(
+            "--engine blocked, --features and --labels go with a graph folder as --edges. Make one "
+            "first: proptrain graph build edges.csv --out graph/"
+        )
     columns = {"id": id_column, "source": source, "target": target, "weight": weight}
     tables = read_own_tables(
         edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
@@ -98,7 +140,7 @@ def fit(
         table={"id": tables.id_column, "label": label, "features": list(tables.feature_columns)},
         overwrite=overwrite,
     )
-    accuracy = _stopping_accuracy(classifier)
+    accuracy = stopping_accuracy(classifier)
     if json:
         told = {"model": str(out), "method": chosen.name, **_describe(tables.dataset, classifier)}
         print_json({**told, "stopping_accuracy": accuracy, "seconds": round(seconds, 2)})
@@ -108,12 +150,18 @@ def fit(
     say(f"next: proptrain predict {shlex.quote(str(out))} --out predictions.csv")
 
 
-def _new_classifier(method: Method, alpha: float, device: str, seed: int) -> GraphClassifier:
+def _new_classifier(
+    method: Method, alpha: float, device: str, seed: int, batch_size: int | None
+) -> GraphClassifier:
     """Return the classifier, or say that its method cannot be fitted there."""
     from proptrain.devices import torch_device
 
     # The tables' own marker was read already; -1 may be a class by now.
     classifier = method.make(alpha=alpha, steps=10, seed=seed).set_params(unlabelled=None)
+    if batch_size is not None:
+        if "batch_size" not in classifier.get_params():
+            raise InvalidInputError(f"{method.name} does not train in batches: leave them out.")
+        classifier.set_params(batch_size=batch_size)
     if "device" in classifier.get_params():
         torch_device(device)  # now, not when all tables are read
         return classifier.set_params(device=device)  # type: ignore[no-any-return]
@@ -151,7 +199,7 @@ def _describe(dataset: Dataset, classifier: GraphClassifier) -> dict[str, Any]:
     }
 
 
-def _stopping_accuracy(classifier: GraphClassifier) -> float | None:
+def stopping_accuracy(classifier: GraphClassifier) -> float | None:
     """Return the accuracy on held-out labels; None where none are held out."""
     stop = classifier.stopping_
     if not stop.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-    from proptrain.classifier import GraphClassifier
     from proptrain.persistence import SavedModel
 
 ModelArgument = Annotated[Path, typer.Argument(help="Folder that `proptrain fit` wrote.")]
@@ -67,41 +67,79 @@ def predict(
     proptrain predict model/ --nodes new.csv --edges new_edges.csv --out new_predictions.csv;
     proptrain predict model/ --calibrated --min-probability 0.8 --out sure.csv
     """
+    from proptrain.cli.predict_disk import tables_from_disk
+    from proptrain.disk_model import is_disk_model
     from proptrain.files import check_output, whole_file
-    from proptrain.persistence import load_model
 
     if out.suffix not in (".csv", ".parquet"):
         raise InvalidInputError(f"--out must end in .csv or .parquet, got {out.name!r}.")
     if out.resolve() in [path.resolve() for path in (nodes, edges) if path is not None]:
         raise InvalidInputError(f"--out must not be one of the inputs, got {out} for both.")
     check_output(out, overwrite=overwrite)
-    saved = load_model(model)
-    if nodes is None:
-        if edges is not None:
-            raise InvalidInputError("--edges belong to new nodes: give their table with --nodes.")
-        table = _fitted_nodes(saved, calibrated=calibrated)
+    if is_disk_model(model):
+        tables = tables_from_disk(model, nodes, edges, calibrated=calibrated)
     else:
         columns = {"source": source, "target": target, "weight": weight}
-        table = _new_nodes(saved, nodes, edges, columns, calibrated=calibrated)
-    n_withheld = _withhold(table, min_probability)
+        tables = iter([_table_of_model(model, nodes, edges, columns, calibrated=calibrated)])
     with whole_file(out, overwrite=overwrite) as temporary:
-        if out.suffix == ".csv":
-            table.to_csv(temporary, index=False)
-        else:
-            table.to_parquet(temporary, index=False)
-    n_predicted = int((table["source"] == "predicted").sum())
+        counts = _write(tables, temporary, min_probability, as_csv=out.suffix == ".csv")
     if json:
-        told = {"out": str(out), "nodes": len(table), "predicted": n_predicted}
-        print_json(told if min_probability is None else {**told, "withheld": n_withheld})
+        print_json({"out": str(out), **counts})
     else:
-        unsure = "" if min_probability is None else f", {n_withheld:,} too unsure for a label"
-        say(f"{len(table):,} nodes, {n_predicted:,} of them predicted{unsure}; written to {out}")
+        unsure = f", {counts['withheld']:,} too unsure for a label" if "withheld" in counts else ""
+        say(
+            f"{counts['nodes']:,} nodes, {counts['predicted']:,} of them predicted{unsure}; "
+            f"written to {out}"
+        )
 
 
-def _withhold(table: pd.DataFrame, min_probability: float | None) -> int:
+def _write(
+    tables: Iterator[pd.DataFrame], path: Path, min_probability: float | None, *, as_csv: bool
+) -> dict[str, int]:
+    """Write tables one below the other; returns how many rows of which kind they have."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    counts = {"nodes": 0, "predicted": 0}
+    writer = None
+    with path.open("wb") as file:
+        for table in tables:
+            schema = pa.Schema.from_pandas(table, preserve_index=False)  # with every label in it
+            if min_probability is not None:
+                n_withheld = _withhold(table, min_probability)
+                counts["withheld"] = counts.get("withheld", 0) + n_withheld
+            if as_csv:
+                table.to_csv(file, index=False, header=counts["nodes"] == 0)
+            else:
+                writer = writer or pq.ParquetWriter(file, schema)
+                writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
+            counts["nodes"] += len(table)
+            counts["predicted"] += int((table["source"] == "predicted").sum())
+        if writer is not None:
+            writer.close()
+    return counts
+
+
+def _table_of_model(
+    model: Path,
+    nodes: Path | None,
+    edges: Path | None,
+    columns: dict[str, str | None],
+    *,
+    calibrated: bool,
+) -> pd.DataFrame:
+    from proptrain.persistence import load_model
+
+    saved = load_model(model)
+    if nodes is not None:
+        return new_nodes(saved, nodes, edges, columns, calibrated=calibrated)
+    if edges is not None:
+        raise InvalidInputError("--edges belong to new nodes: give their table with --nodes.")
+    return _fitted_nodes(saved, calibrated=calibrated)
+
+
+def _withhold(table: pd.DataFrame, min_probability: float) -> int:
     """Empty the predicted labels that are less likely than that; returns how many they are."""
-    if min_probability is None:
-        return 0
     unsure = (table["source"] == "predicted") & (table["probability"] < min_probability)
     table["label"] = table["label"].astype(object).where(~unsure, None)
     return int(unsure.sum())
@@ -113,17 +151,18 @@ def _fitted_nodes(saved: SavedModel, *, calibrated: bool) -> pd.DataFrame:
     codes = np.where(given >= 0, given, classifier.label_distributions_.argmax(axis=1))
     ids = np.arange(len(given)) if saved.node_ids is None else saved.node_ids
     told = classifier.predict_proba(calibrated=calibrated)
-    return _table(classifier, ids, codes, given >= 0, classifier.reached_, told)
+    return table_of(classifier.classes_, ids, codes, given >= 0, classifier.reached_, told)
 
 
-def _new_nodes(
+def new_nodes(
     saved: SavedModel,
     nodes: Path,
     edges: Path | None,
     columns: dict[str, str | None],
     *,
-    calibrated: bool,
+    calibrated: bool = False,
 ) -> pd.DataFrame:
+    """Return the table of new nodes, told with their edges or from features alone."""
     from proptrain.data.columns import encode_columns
     from proptrain.data.tables import read_edges, read_nodes
 
@@ -146,7 +185,9 @@ def _new_nodes(
         probabilities = classifier.predict_proba(features, edges=block, calibrated=calibrated)
         reached = classifier.find_reached(block)
     given = np.zeros(len(new_ids), dtype=bool)
-    return _table(classifier, new_ids, probabilities.argmax(axis=1), given, reached, probabilities)
+    return table_of(
+        classifier.classes_, new_ids, probabilities.argmax(axis=1), given, reached, probabilities
+    )
 
 
 def _comparable(ids: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
@@ -184,22 +225,23 @@ def _edge_block(
     return sp.coo_array((values, (newest - n_old, other)), shape=(n_new, n_old + n_new))
 
 
-def _table(
-    classifier: GraphClassifier,
+def table_of(
+    classes: NDArray[Any],
     ids: NDArray[Any],
     codes: NDArray[np.int64],
     given: NDArray[np.bool_],
     reached: NDArray[np.bool_],
     probabilities: NDArray[np.float64],
 ) -> pd.DataFrame:
+    """Return the table that is written, a row for each node."""
     import pandas as pd
 
     columns = {
         "id": ids,
-        "label": classifier.classes_[codes],
+        "label": classes[codes],
         "probability": probabilities[np.arange(len(codes)), codes],
         "source": np.where(given, "given", "predicted"),
         "reached": reached,
     }
-    columns |= {f"p_{name}": probabilities[:, c] for c, name in enumerate(classifier.classes_)}
+    columns |= {f"p_{name}": probabilities[:, c] for c, name in enumerate(classes)}
     return pd.DataFrame(columns)

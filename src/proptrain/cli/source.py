@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 EdgesOption = Annotated[
     Path | None,
-    typer.Option(help="Edge list (.csv, .tsv, .parquet): two columns of node ids."),
+    typer.Option(
+        help="Edge list (.csv, .tsv, .parquet): two columns of node ids; for `fit` also a folder "
+        "that `proptrain graph build` wrote."
+    ),
 ]
 NodesOption = Annotated[
     Path | None,
@@ -75,7 +78,7 @@ def read_own_tables(
         nodes,
         label=label,
         kinds=parse_kinds(kinds or []),
-        unlabelled=-1 if unlabelled is None else _marker(unlabelled),
+        unlabelled=-1 if unlabelled is None else marker_of(unlabelled),
         **columns,
     )
     if not quiet:
@@ -83,7 +86,7 @@ def read_own_tables(
     return tables
 
 
-def _marker(text: str) -> float | str:
+def marker_of(text: str) -> float | str:
     """Return a number where the text is one, as a column of numbers is read."""
     try:
         return float(text)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from proptrain.data.dataset import Dataset
+from proptrain.data.disk import DiskGraph
 from proptrain.data.graph import Graph
 from proptrain.data.labels import encode_labels
 from proptrain.errors import GraphError, InvalidInputError, LabelError, MissingPackageError
@@ -21,7 +22,7 @@ def as_graph(source: Any, n_nodes: int | None = None) -> Graph:
     Taken are: a Graph, a SciPy sparse matrix, a dense n × n array, an edge array of shape (m, 2)
     or (2, m), a NetworkX graph (nodes 0 … n-1 by their number, others in the order of ``list(G)``;
     weights from ``weight``), a PyTorch Geometric ``Data``, a pandas or pyarrow table with two
-    columns of node positions.
+    columns of node positions, a `DiskGraph` (read into memory).
     ``n_nodes`` is the size an edge list cannot tell by itself; everything else must have it.
 
     >>> as_graph([(0, 1), (1, 2), (3, 1)], n_nodes=5)
@@ -110,8 +111,8 @@ def dataset_to_pyg(dataset: Dataset) -> Any:
 
 
 def _convert(source: Any, n_nodes: int | None) -> Graph:
-    if isinstance(source, Graph):
-        return source
+    if isinstance(source, Graph | DiskGraph):
+        return source if isinstance(source, Graph) else source.to_graph()
     if sp.issparse(source):
         return Graph(source)
     if _comes_from(source, "networkx"):

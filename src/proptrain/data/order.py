@@ -30,12 +30,18 @@ def locality_order(graph: Graph, seed: int = 0) -> NDArray[np.int64]:
     >>> locality_order(Graph(pairs)).tolist() in ([0, 2, 1, 3], [1, 3, 0, 2])
     True
     """
-    n = graph.n_nodes
-    adjacency = graph.adjacency
+    return community_order(graph.adjacency.indptr, graph.adjacency.indices, seed)
+
+
+def community_order(
+    indptr: NDArray[np.integer], indices: NDArray[np.integer], seed: int = 0
+) -> NDArray[np.int64]:
+    """Return the same for the rows of a symmetric CSR matrix."""
+    n = len(indptr) - 1
     community, size = np.arange(n), np.ones(n, dtype=np.int64)
     order = np.random.RandomState(seed).permutation(n)
     for _ in range(_SWEEPS):
-        if not _sweep(adjacency.indptr, adjacency.indices, order, community, size):
+        if not _sweep(indptr, indices, order, community, size):
             break
     return np.argsort(community, kind="stable")
 

@@ -29,12 +29,12 @@ def power_law_graph(
     >>> graph, labels.shape
     (Graph(1,000 nodes, 5,000 edges), (1000,))
     """
-    _check_sizes(n_nodes, n_edges, n_classes, noise)
+    check_sizes(n_nodes, n_edges, n_classes, noise)
     random = np.random.Generator(np.random.SFC64(seed))
     keys = np.empty(0, dtype=np.int64)
     while len(keys) < n_edges:  # self-loops and repetitions are drawn again
         n_drawn = math.ceil(1.05 * (n_edges - len(keys))) + 10
-        drawn = _draw_keys(n_drawn, n_nodes, n_classes, noise, random)
+        drawn = draw_keys(n_drawn, n_nodes, n_classes, noise, random)
         keys = np.unique(np.concatenate([keys, drawn]))
     if len(keys) > n_edges:
         keys = np.delete(keys, random.choice(len(keys), len(keys) - n_edges, replace=False))
@@ -46,7 +46,7 @@ def power_law_graph(
     return Graph(sp.coo_array((weights, ends), shape=(n_nodes, n_nodes))), labels
 
 
-def _draw_keys(
+def draw_keys(
     n_drawn: int, n_nodes: int, n_classes: int, noise: float, random: np.random.Generator
 ) -> NDArray[np.int64]:
     """Draw edges, each as one number, between nodes i of class i mod C and rank i div C."""
@@ -73,7 +73,8 @@ def _draw_ranks(
     return ranks
 
 
-def _check_sizes(n_nodes: int, n_edges: int, n_classes: int, noise: float) -> None:
+def check_sizes(n_nodes: int, n_edges: int, n_classes: int, noise: float) -> None:
+    """Raise unless there can be such a graph."""
     if not 1 <= n_classes <= n_nodes // 2:
         raise InvalidInputError(
             f"Each class needs at least two nodes, got {n_classes:,} classes for {n_nodes:,} nodes."

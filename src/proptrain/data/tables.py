@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.columns import Kind, as_text, encode_columns
+from proptrain.data.columns import EncodedColumns, Kind, as_text, encode_columns
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.dataset import Dataset
 from proptrain.data.labels import encode_labels
@@ -64,12 +64,9 @@ def read_tables(
     and ``label`` become features; without ``label`` every label is unknown.
     """
     node_table, id_column, node_ids = read_nodes(nodes, id=id, label=label)
-    columns = list(node_table.columns)
     pairs, weights = read_edges(edges, node_ids, source=source, target=target, weight=weight)
-    labels, label_notes = _labels(node_table, label, nodes)
-    codes, class_names = encode_labels(labels, unlabelled=unlabelled)
-    used = [c for c in columns if c not in (id_column, label)]
-    encoded = encode_columns(node_table[used], kinds=kinds, encoder=encoder)
+    how: dict[str, Any] = {"kinds": kinds, "encoder": encoder, "unlabelled": unlabelled}
+    codes, class_names, encoded, notes = node_data(node_table, nodes, id_column, label=label, **how)
     dataset = Dataset(
         graph=graph_from_edges(pairs, len(node_table), weights),
         features=encoded.features,
@@ -78,9 +75,26 @@ def read_tables(
         class_names=class_names,
         name=name or _dataset_name(nodes),
     )
-    features = tuple(c for c in used if encoded.kinds[c] != "drop")
-    notes = (*label_notes, *encoded.notes)
+    features = tuple(c for c in node_table.columns if encoded.kinds.get(c, "drop") != "drop")
     return Tables(dataset, encoded.encoder, encoded.kinds, notes, id_column, label, features)
+
+
+def node_data(
+    table: pd.DataFrame,
+    source: Any,
+    id_column: str,
+    *,
+    label: str | None,
+    kinds: Mapping[str, Kind] | None,
+    encoder: ColumnTransformer | None,
+    unlabelled: Hashable,
+) -> tuple[NDArray[np.int64], tuple[Hashable, ...], EncodedColumns, tuple[str, ...]]:
+    """Return the class codes, class names and features of a node table, and notes on them."""
+    labels, label_notes = _labels(table, label, source)
+    codes, class_names = encode_labels(labels, unlabelled=unlabelled)
+    used = [c for c in table.columns if c not in (id_column, label)]
+    encoded = encode_columns(table[used], kinds=kinds, encoder=encoder)
+    return codes, class_names, encoded, (*label_notes, *encoded.notes)
 
 
 def read_nodes(
@@ -110,8 +124,10 @@ def read_edges(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
     """Read an edge table and look up its ids: see `edge_pairs`."""
     name = table_name(edges)
-    table = read_table(edges, text_columns=lambda columns: _ends(columns, source, target, name))
-    start, end = _ends(list(table.columns), source, target, name)
+    table = read_table(
+        edges, text_columns=lambda columns: edge_columns(columns, source, target, name)
+    )
+    start, end = edge_columns(list(table.columns), source, target, name)
     return edge_pairs(table, node_ids, source=start, target=end, weight=weight, name=name)
 
 
@@ -132,7 +148,7 @@ def edge_pairs(
     import pandas as pd
 
     for column in (source, target, *([] if weight is None else [weight])):
-        _require_column(column, list(edges.columns), name)
+        require_column(column, list(edges.columns), name)
     nodes = pd.Series(node_ids)
     ends = [edges[column].reset_index(drop=True) for column in (source, target)]
     for end in ends:
@@ -152,7 +168,8 @@ def _dataset_name(nodes: Any) -> str:
     return table_name(nodes).partition(".")[0] if isinstance(nodes, str | Path) else "unnamed"
 
 
-def _require_column(wanted: str, names: list[str], table: str) -> str:
+def require_column(wanted: str, names: list[str], table: str) -> str:
+    """Return the name of a column that must be there, or say which it may have meant."""
     if wanted in names:
         return wanted
     by_lower = {n.lower(): n for n in names}
@@ -165,12 +182,14 @@ def _require_column(wanted: str, names: list[str], table: str) -> str:
 
 def _id_column(names: list[str], wanted: str | None, table: str) -> str:
     if wanted is not None:
-        return _require_column(wanted, names, table)
+        return require_column(wanted, names, table)
     by_lower = {n.lower(): n for n in reversed(names)}
     return next((by_lower[n] for n in _ID_NAMES if n in by_lower), names[0])
 
 
-def _ends(names: list[str], source: str | None, target: str | None, table: str) -> tuple[str, str]:
+def edge_columns(
+    names: list[str], source: str | None, target: str | None, table: str
+) -> tuple[str, str]:
     """Choose the columns of an edge's two ends."""
     if len(names) < 2:
         raise TableError(
@@ -181,9 +200,9 @@ def _ends(names: list[str], source: str | None, target: str | None, table: str) 
     found = [(by_lower[s], by_lower[t]) for s, t in _END_NAMES if {s, t} <= by_lower.keys()]
     start, end = found[0] if found else (names[0], names[1])
     if source is not None:
-        start = _require_column(source, names, table)
+        start = require_column(source, names, table)
     if target is not None:
-        end = _require_column(target, names, table)
+        end = require_column(target, names, table)
     if start == end:
         raise TableError(
             f"An edge's two ends must be two columns, got {start!r} for both. "
@@ -263,7 +282,7 @@ def _labels(nodes: pd.DataFrame, label: str | None, source: Any) -> tuple[Any, t
 
     if label is None:
         return np.full(len(nodes), -1), ()
-    _require_column(label, list(nodes.columns), table_name(source))
+    require_column(label, list(nodes.columns), table_name(source))
     labels = nodes[label]
     if not is_text_file(source):
         return labels, ()

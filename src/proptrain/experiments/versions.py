@@ -22,6 +22,7 @@ SOURCES = (
     "classifier.py",
     "devices.py",
     "estimator.py",
+    "from_disk.py",
     "plus.py",
     "problem.py",
     "torch_sparse.py",

@@ -7,7 +7,7 @@ docs/deviations.md).
 """
 
 from proptrain.kernels.dropout import drop_entries, dropout_scale, pass_active, rectify
-from proptrain.kernels.probabilities import agreement, log_softmax
+from proptrain.kernels.probabilities import agreement, count_alike, log_softmax
 from proptrain.kernels.products import (
     active_gradients,
     active_product,
@@ -19,9 +19,11 @@ from proptrain.kernels.products import (
 from proptrain.kernels.propagation import (
     OnStep,
     PlainOperator,
+    mix_plain,
     propagate_plain,
     propagate_signal,
     propagation_step,
+    unfilled,
 )
 
 __all__ = [
@@ -30,10 +32,12 @@ __all__ = [
     "active_gradients",
     "active_product",
     "agreement",
+    "count_alike",
     "dense_product",
     "drop_entries",
     "dropout_scale",
     "log_softmax",
+    "mix_plain",
     "pass_active",
     "propagate_plain",
     "propagate_signal",
@@ -42,4 +46,5 @@ __all__ = [
     "sparse_product",
     "transposed_product",
     "transposed_sparse_product",
+    "unfilled",
 ]

@@ -23,8 +23,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_WIDTHS = (4, 8, 16, 32, 48, 64)
-WIDEST = _WIDTHS[-1]
+WIDTHS = (4, 8, 16, 32, 48, 64)
+WIDEST = WIDTHS[-1]
 _LINE = 64
 """Bytes of a line of the cache."""
 
@@ -123,7 +123,7 @@ def _widths(n_columns: int, widest: int = WIDEST) -> list[int]:
     ([64], [16], [64, 48], [32, 32])
     """
     whole, rest = divmod(n_columns, widest)
-    last = [next(width for width in _WIDTHS if width >= rest)] if rest else []
+    last = [next(width for width in WIDTHS if width >= rest)] if rest else []
     return [widest] * whole + last
 
 
@@ -185,6 +185,20 @@ def plain(indptr, indices, scaled, start, out, then, loops, neighbours, rest, to
         for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             source = np.uint64(indices[entry])
             *t{i} += scaled[source, {i}]
+        share, scale = neighbours * out[row], then[row]
+        +s{i} = start[row, {i}]
+        +product[row, {i}] = scale * (share * t{i} + rest * s{i})
+""",
+    "weighted": """
+def weighted(
+    indptr, indices, data, scaled, start, out, then, loops, neighbours, rest, top, product
+):
+    for row in range(indptr.shape[0] - 1):
+        own = np.uint64(top + row)
+        *t{i} = loops * scaled[own, {i}]
+        for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            source, value = np.uint64(indices[entry]), data[entry]
+            *t{i} += value * scaled[source, {i}]
         share, scale = neighbours * out[row], then[row]
         +s{i} = start[row, {i}]
         +product[row, {i}] = scale * (share * t{i} + rest * s{i})

@@ -31,8 +31,18 @@ def agreement(f: NDArray[Any], codes: NDArray[np.int64]) -> float:
     >>> agreement(np.array([[0.2, 0.8], [0.6, 0.4], [0.5, 0.5]]), np.array([1, 1, -1]))
     0.5
     """
-    n_alike, n_counted = _count_alike(f, codes)
+    n_alike, n_counted = count_alike(f, codes)
     return float(n_alike / n_counted) if n_counted else float("nan")
+
+
+def count_alike(f: NDArray[Any], codes: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the number of these rows, and of all that count.
+
+    >>> count_alike(np.array([[0.2, 0.8], [0.6, 0.4], [0.5, 0.5]]), np.array([1, 1, -1]))
+    (1, 2)
+    """
+    n_alike, n_counted = _count_alike(f, codes)
+    return int(n_alike), int(n_counted)
 
 
 @compiled

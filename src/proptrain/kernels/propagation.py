@@ -101,7 +101,11 @@ def _mix(
 
 @dataclass(frozen=True, eq=False)
 class PlainOperator:
-    """diag(out) (A + loops · I) diag(into) for an A of ones: no number is stored for an edge."""
+    """diag(out) (A + loops · I) diag(into): for an A of ones no number is stored for an edge.
+
+    It may be some rows of a larger one, the first of them row ``top``; factors of rows are then
+    those of its own rows.
+    """
 
     indptr: NDArray[Any]
     indices: NDArray[Any]
@@ -110,6 +114,9 @@ class PlainOperator:
     into: NDArray[np.float64]
     """(n,) factor of each column."""
     loops: bool
+    weights: NDArray[np.float32] | None = None
+    """Of the entries, if they are not all 1."""
+    top: int = 0
 
     @property
     def transposed(self) -> PlainOperator:
@@ -137,8 +144,8 @@ def propagate_plain(
 
     def propagate(part: NDArray[Any]) -> NDArray[Any]:
         start, (n_nodes, n_columns) = np.ascontiguousarray(part), part.shape
-        scaled = _without_numbers(n_nodes, n_columns, part.dtype)
-        spare = _without_numbers(n_nodes if len(mixing) > 1 else 0, n_columns, part.dtype)
+        scaled = unfilled(n_nodes, n_columns, part.dtype)
+        spare = unfilled(n_nodes if len(mixing) > 1 else 0, n_columns, part.dtype)
 
         def scale_rows(rows: slice) -> None:
             np.multiply(start[rows], into[rows, None], out=scaled[rows, :n_columns])
@@ -149,7 +156,7 @@ def propagate_plain(
                 del spare  # before there is another
                 spare = np.empty_like(start)
             beyond = np.ones_like(into) if is_last else into
-            _mix_plain(operator, scaled, start, out, beyond, neighbours, spare)
+            mix_plain(operator, scaled, start, out, beyond, neighbours, spare)
             if fixed is not None:
                 spare[fixed, :n_columns] = start[fixed] * beyond[fixed][:, None]
             scaled, spare = spare, scaled
@@ -159,7 +166,7 @@ def propagate_plain(
     return _in_parts(propagate, signal)
 
 
-def _mix_plain(
+def mix_plain(
     operator: PlainOperator,
     scaled: NDArray[Any],
     start: NDArray[Any],
@@ -168,20 +175,25 @@ def _mix_plain(
     neighbours: float,
     following: NDArray[Any],
 ) -> None:
-    """Write one step, times the factors ``beyond``, to the columns that are no padding."""
+    """Write one step, times the factors ``beyond``, to the columns that are no padding.
+
+    ``scaled`` has all rows, as wide as a kernel; the others those of the operator.
+    """
     number = start.dtype.type
     shares = (number(operator.loops), number(neighbours), number(1 - neighbours))
-    plain = kernel("plain", scaled.shape[1], start.shape[1])
+    numbers = () if operator.weights is None else (operator.weights,)
+    name = "plain" if operator.weights is None else "weighted"
+    mix = kernel(name, scaled.shape[1], start.shape[1])
 
     def mix_rows(rows: slice) -> None:
         indptr = operator.indptr[rows.start : rows.stop + 1]
-        parts = (indptr, operator.indices, scaled, start[rows], out[rows], beyond[rows])
-        plain(*parts, *shares, rows.start, following[rows])
+        parts = (*numbers, scaled, start[rows], out[rows], beyond[rows])
+        mix(indptr, operator.indices, *parts, *shares, operator.top + rows.start, following[rows])
 
     for_each(row_blocks(operator.indptr, scaled.shape[1]), mix_rows)
 
 
-def _without_numbers(n_nodes: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def unfilled(n_nodes: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return an array as wide as a kernel, in which only the padding is filled, with zeros."""
     padded = aligned_empty((n_nodes, padded_width(n_columns)), dtype)
     padded[:, n_columns:] = 0

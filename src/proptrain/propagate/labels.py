@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.mapped import Room, forget
 from proptrain.errors import LabelError
 from proptrain.kernels import OnStep
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.schemes import PPR, Scheme
 
 
-def one_hot(labels: NDArray[Any], known: NDArray[Any], n_classes: int) -> NDArray[np.float32]:
+def one_hot(
+    labels: NDArray[Any], known: NDArray[Any], n_classes: int, room: Room = np.zeros
+) -> NDArray[np.float32]:
     """Return Y (n, C): one-hot rows for the known nodes, zero elsewhere.
+
+    ``room`` makes the matrix, in memory unless told otherwise.
 
     >>> one_hot(np.array([1, 0, 1]), np.array([0, 1]), 2)
     array([[0., 1.],
@@ -30,8 +35,9 @@ def one_hot(labels: NDArray[Any], known: NDArray[Any], n_classes: int) -> NDArra
             f"Known nodes must have class codes from 0 to {n_classes - 1}, got values from "
             f"{codes.min()} to {codes.max()}."
         )
-    matrix = np.zeros((len(labels), n_classes), dtype=np.float32)
+    matrix = room((len(labels), n_classes), np.float32)
     matrix[known, codes] = 1
+    forget(matrix)
     return matrix
 
 
@@ -43,6 +49,7 @@ def propagate_labels(
     scheme: Scheme,
     *,
     clamp: bool = True,
+    room: Room = np.zeros,
     on_step: OnStep | None = None,
 ) -> NDArray[np.float32]:
     """Return the soft labels Ȳ = Ā Y (n, C) of all nodes (section 2.4, appendix D).
@@ -52,7 +59,7 @@ def propagate_labels(
     is the mass that reached the node, and the loss of step 2 wants it that way.
     """
     known = np.asarray(known)
-    start, fixed = one_hot(labels, known, n_classes), known if clamp else None
+    start, fixed = one_hot(labels, known, n_classes, room), known if clamp else None
     return engine.propagate(start, scheme, fixed=fixed, on_step=on_step)
 
 

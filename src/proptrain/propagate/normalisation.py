@@ -28,11 +28,23 @@ def plain_operator(graph: Graph, kind: Normalisation = "symmetric") -> PlainOper
 
     Its entries lie in the graph's own arrays, so it takes next to no memory.
     """
-    adjacency, loops = graph.adjacency, kind == "symmetric"
-    degrees = np.diff(adjacency.indptr) + float(loops)
-    out = _power_or_zero(degrees, -1.0 if kind == "row" else -0.5)
-    into = np.ones_like(out) if kind == "row" else out
-    return PlainOperator(adjacency.indptr, adjacency.indices, out, into, loops)
+    adjacency = graph.adjacency
+    out, into = factors_of(np.diff(adjacency.indptr).astype(np.float64), kind)
+    return PlainOperator(adjacency.indptr, adjacency.indices, out, into, kind == "symmetric")
+
+
+def factors_of(
+    degrees: NDArray[np.float64], kind: Normalisation
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what Â's rows and columns are multiplied with, from the degrees in A, all (n,).
+
+    >>> factors_of(np.array([1.0, 3.0]), "symmetric")[0]
+    array([0.70710678, 0.5       ])
+    """
+    if kind == "row":
+        return _power_or_zero(degrees, -1.0), np.ones_like(degrees)
+    factors = _power_or_zero(degrees + 1.0 if kind == "symmetric" else degrees, -0.5)
+    return factors, factors
 
 
 def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:

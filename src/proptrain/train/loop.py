@@ -14,11 +14,11 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.errors import InvalidInputError, TrainingError
-from proptrain.kernels import agreement
+from proptrain.errors import InvalidInputError
 from proptrain.kernels.threads import counting_tiny_as_zero
 from proptrain.train.backend import KERNELS, Backend
-from proptrain.train.loss import soft_label_loss
+from proptrain.train.batches import BatchLearner
+from proptrain.train.learner import Learner
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
 from proptrain.train.stopping import EarlyStopping, StoppingNodes
@@ -108,6 +108,7 @@ def train_predictor(
     initial_weights: Weights | None = None,
     network: NewNetwork | None = None,
     backend: Backend = KERNELS,
+    batch_size: int | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
@@ -115,17 +116,26 @@ def train_predictor(
     Shapes: features (n, f), soft_labels (n, C). ``seed`` decides the initial weights and the
     dropout, and nothing else does; ``initial_weights`` replaces the drawn ones. ``network`` makes
     another network than the two layers of `Predictor`, for example one whose scores depend on
-    other nodes too. ``backend`` computes. ``on_epoch`` is told each
-    epoch's number and stopping accuracy, for a progress bar.
+    other nodes too. ``backend`` computes. With a ``batch_size`` an epoch is a step for each batch
+    of so many nodes with a soft label, shuffled by the seed; features and soft labels may then lie
+    in files (`numpy.memmap`), and no more than a batch of them is in memory. ``on_epoch`` is told
+    each epoch's number and stopping accuracy, for a progress bar.
     """
     settings, weighting = settings or TrainSettings(), weighting or Adaptive()
     _check_shapes(features, soft_labels, stop.soft_labels)
     sizes = features.shape[1], soft_labels.shape[1]
     if network is not None and backend is not KERNELS:
         raise InvalidInputError("Other networks than the two layers train with the kernels alone.")
+    if network is not None and batch_size is not None:
+        raise InvalidInputError("Only the two layers, in which nodes are apart, train in batches.")
+    if not (batch_size is None or _is_count(batch_size)):
+        raise InvalidInputError(
+            f"batch_size must be None or a whole number, at least 1, got {batch_size!r}."
+        )
     new = network or _two_layers(backend, *sizes, settings)
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
-    learner = _Learner(model, features, soft_labels, stop, weighting, settings, backend)
+    parts = (model, features, soft_labels, stop, weighting, settings, backend)
+    learner = Learner(*parts) if batch_size is None else BatchLearner(*parts, batch_size, seed)
     stopping, epochs = EarlyStopping(settings.patience), []
     with _one_thread_if(sp.issparse(features)), counting_tiny_as_zero():
         for epoch in range(settings.max_epochs):
@@ -140,85 +150,6 @@ def train_predictor(
     stopping.restore(model)
     weights = {name: value.cpu().numpy().copy() for name, value in model.state_dict().items()}
     return Trained(weights, stopping.best_epoch, History(*zip(*epochs, strict=True)))
-
-
-class _Learner:
-    """A network with all that its training looks at: makes a step, and says what came of it."""
-
-    def __init__(
-        self,
-        model: Network,
-        features: NDArray[np.float32] | sp.csr_array,
-        soft_labels: NDArray[np.float32],
-        stop: StoppingNodes,
-        weighting: Weighting,
-        settings: TrainSettings,
-        backend: Backend,
-    ) -> None:
-        trained_rows = np.flatnonzero(soft_labels.sum(axis=1))
-        judged_rows = _judged_rows(trained_rows, stop)
-
-        def measured(rows: NDArray[np.int64]) -> tuple[_Forward, _Targets]:
-            targets = _Targets(soft_labels[rows], settings.loss_weight, backend)
-            return _Forward(model, features, rows, backend), targets
-
-        self._weighting = weighting
-        self._judge, self._judged = measured(judged_rows)
-        # Without dropout the forward that judges one step is the forward of the next. With it, a
-        # step has a forward of its own, in which only the nodes with a soft label count.
-        self._is_shared = not model.drops
-        self._practise, self._trained = (
-            (self._judge, self._judged) if self._is_shared else measured(trained_rows)
-        )
-        self._stop = stop.among(judged_rows)
-        self._stop_targets = _Targets(self._stop.soft_labels, settings.loss_weight, backend)
-        self._optimiser = backend.optimiser(model, settings.learning_rate, settings.weight_decay)
-        self._known: tuple[torch.Tensor, torch.Tensor] | None = None
-
-    def step(self, epoch: int) -> float:
-        """Make the step of an epoch; returns the loss that it was made with."""
-        log_f, f = self._known or self._practise(drop=not self._is_shared)
-        loss = self._trained.loss(log_f, self._weighting(f, epoch))
-        train_loss = _finite(loss.item() + self._optimiser.penalty(), epoch)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
-        return train_loss
-
-    def judge(self) -> tuple[float, float, float]:
-        """Return the stopping loss, the agreement with the soft labels, the stopping accuracy."""
-        with torch.set_grad_enabled(self._is_shared):
-            log_f, f = self._judge()
-        self._known = (log_f, f) if self._is_shared else None
-        told = f.cpu().numpy()
-        stop_loss = self._stop_targets.loss(log_f).item()
-        return stop_loss, self._judged.agreement(told), self._stop.accuracy(told)
-
-
-def _judged_rows(trained_rows: NDArray[np.int64], stop: StoppingNodes) -> NDArray[np.int64]:
-    """Return the nodes whose prediction is looked at after a step: all, if it is read out."""
-    if stop.read_out is not None:
-        return np.arange(len(stop.soft_labels))
-    stop_rows = np.union1d(np.flatnonzero(stop.soft_labels.sum(axis=1)), stop.nodes)
-    return np.union1d(trained_rows, stop_rows)
-
-
-class _Forward:
-    """log f and f of some nodes, from the features that a network needs for them."""
-
-    def __init__(
-        self,
-        model: Network,
-        features: NDArray[np.float32] | sp.csr_array,
-        rows: NDArray[np.int64],
-        backend: Backend,
-    ) -> None:
-        self._network, needed = model.narrowed(rows)
-        all_of_them = needed is None or len(needed) == features.shape[0]
-        self._features = backend.features(features if all_of_them else features[needed])
-        self._backend = backend
-
-    def __call__(self, *, drop: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._backend.probabilities(self._network.train(drop)(self._features))
 
 
 def predict_probabilities(
@@ -257,35 +188,6 @@ def _one_thread_if(sparse: bool) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(n_threads)
-
-
-class _Targets:
-    """Soft labels as tensors, with the loss and the agreement they are measured by."""
-
-    def __init__(
-        self, soft_labels: NDArray[np.float32], loss_weight: float, backend: Backend
-    ) -> None:
-        self.soft_labels = backend.tensor(soft_labels)
-        self._scale = loss_weight / self.soft_labels.shape[1]
-        likeliest = soft_labels.argmax(axis=1)
-        self._likeliest = np.where(soft_labels.sum(axis=1) > 0, likeliest, -1)
-
-    def loss(self, log_f: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the soft-label loss times lambda1 over the number of classes."""
-        return self._scale * soft_label_loss(log_f, self.soft_labels, weights)
-
-    def agreement(self, f: NDArray[np.float32]) -> float:
-        """Return the share of nodes with a soft label whose likeliest class is f's as well."""
-        return agreement(f, self._likeliest)
-
-
-def _finite(loss: float, epoch: int) -> float:
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"Training must have a finite loss, but in epoch {epoch} it is {loss}. Scale the "
-            "features to ordinary size (around 1), or lower learning_rate or loss_weight."
-        )
-    return loss
 
 
 def _check_shapes(

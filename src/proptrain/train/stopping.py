@@ -42,7 +42,11 @@ class StoppingNodes:
     def accuracy(self, probabilities: NDArray[np.float32]) -> float:
         """Return the share of stopping nodes that are told right."""
         scores = probabilities if self.read_out is None else self.read_out(probabilities)
-        return float((scores[self.nodes].argmax(axis=1) == self.codes).mean())
+        return self.accuracy_of(scores[self.nodes])
+
+    def accuracy_of(self, scores: NDArray[Any]) -> float:
+        """Return the same for the scores of these nodes alone (s, C)."""
+        return float((scores.argmax(axis=1) == self.codes).mean())
 
 
 class EarlyStopping:

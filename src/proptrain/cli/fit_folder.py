@@ -1,0 +1,174 @@
+"""proptrain fit with a graph folder: in memory, or from disk within a limit."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from proptrain.cli.console import print_json, progress, say, training_progress
+from proptrain.cli.source import marker_of, parse_kinds
+from proptrain.errors import InvalidInputError, unknown_name
+
+if TYPE_CHECKING:
+    from proptrain.classifier import GraphClassifier
+    from proptrain.data.disk import DiskGraph
+    from proptrain.experiments.methods import Method
+    from proptrain.from_disk import FittedFromDisk
+
+ENGINES = ("local", "blocked")
+
+
+@dataclass(frozen=True)
+class NodeFiles:
+    """Where features and labels come from: a node table, or an array each."""
+
+    nodes: Path | None
+    label: str | None
+    id_column: str | None
+    kinds: list[str] | None
+    unlabelled: str | None
+    features: Path | None
+    labels: Path | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    features: Any
+    y: Any
+    encoder: Any = None
+    table: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class FolderFit:
+    """What was asked for, beside the files."""
+
+    method: Method
+    classifier: GraphClassifier
+    engine: str
+    memory: str
+    out: Path
+    overwrite: bool
+    json: bool
+
+
+def check_engine(engine: str) -> None:
+    """Raise unless it is the name of an engine."""
+    if engine not in ENGINES:
+        raise unknown_name("The engine", engine, ENGINES)
+
+
+def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
+    """Fit to a graph folder with the engine asked for, and write the model."""
+    from proptrain.data.disk import DiskGraph
+    from proptrain.memory import in_words, peak_memory
+
+    graph = DiskGraph(folder)
+    inputs = _read(graph, files, wanted)
+    start = time.perf_counter()
+    fit = _fit_local if wanted.engine == "local" else _fit_blocked
+    told = fit(graph, inputs, wanted)
+    seconds, peak = time.perf_counter() - start, peak_memory()
+    if wanted.json:
+        sizes = {"nodes": graph.n_nodes, "edges": graph.n_edges}
+        named = {"model": str(wanted.out), "method": wanted.method.name, "engine": wanted.engine}
+        print_json({**named, **sizes, **told, "seconds": round(seconds, 2), "peak_memory": peak})
+        return
+    accuracy = told["stopping_accuracy"]
+    held_out = "" if accuracy is None else f", {accuracy:.1%} right on the stopping labels"
+    memory = f", {in_words(peak)} of memory at the peak" if peak else ""
+    say(
+        f"{wanted.method.name} trained in {seconds:.1f} s ({told['epochs']} epochs){held_out}"
+        f"{memory}; written to {wanted.out}"
+    )
+    say(f"next: proptrain predict {shlex.quote(str(wanted.out))} --out predictions.csv")
+
+
+def _read(graph: DiskGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
+    from proptrain.data.disk_nodes import open_features, open_labels, read_node_table
+
+    by_table = files.nodes is not None and files.label is not None
+    by_arrays = files.features is not None and files.labels is not None
+    if by_table == by_arrays:
+        raise InvalidInputError(
+            "With a graph folder give either --nodes TABLE and --label COLUMN, or "
+            "--features FILE.npy and --labels FILE.npy, in the order of the graph's nodes."
+        )
+    if by_arrays:
+        assert files.features is not None and files.labels is not None  # noqa: PT018
+        marker = -1 if files.unlabelled is None else marker_of(files.unlabelled)
+        wanted.classifier.set_params(unlabelled=marker)
+        features = open_features(files.features, graph.n_nodes)
+        return _Inputs(features, open_labels(files.labels, graph.n_nodes))
+    assert files.nodes is not None and files.label is not None  # noqa: PT018
+    told = read_node_table(
+        graph,
+        files.nodes,
+        label=files.label,
+        id=files.id_column,
+        kinds=parse_kinds(files.kinds or []),
+        unlabelled=-1 if files.unlabelled is None else marker_of(files.unlabelled),
+    )
+    if not wanted.json:
+        for note in told.notes:
+            say(note)
+    names = np.array([*told.class_names, None], dtype=object)  # None for code -1
+    columns = {"id": told.id_column, "label": files.label, "features": list(told.feature_columns)}
+    return _Inputs(told.features, names[told.codes], told.encoder, columns)
+
+
+def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
+    from proptrain.cli.fit import stopping_accuracy
+    from proptrain.persistence import save_model
+
+    classifier = wanted.classifier
+    with training_progress(getattr(classifier, "max_epochs", 1), quiet=wanted.json) as on_epoch:
+        own = graph.to_graph() if wanted.method.uses_graph else None
+        classifier.fit(np.asarray(inputs.features) if isinstance(inputs.features, np.memmap)
+                       else inputs.features, inputs.y, graph=own, on_epoch=on_epoch)  # fmt: skip
+    kept = {"encoder": inputs.encoder, "table": inputs.table, "overwrite": wanted.overwrite}
+    save_model(wanted.out, classifier, node_ids=graph.ids(), **kept)
+    return {
+        "stopping_accuracy": stopping_accuracy(classifier),
+        "epochs": getattr(classifier, "n_iter_", 0),
+        "batch_size": getattr(classifier, "batch_size", None),
+        "reached": int(classifier.reached_.sum()),
+    }
+
+
+def _fit_blocked(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
+    from proptrain.disk_model import save_disk_model
+    from proptrain.from_disk import fit_from_disk
+
+    epochs: list[float] = []
+    with progress("propagating and training", 100, quiet=wanted.json) as advance:
+        fitted = fit_from_disk(
+            wanted.classifier,
+            graph,
+            inputs.features,
+            inputs.y,
+            memory=wanted.memory,
+            scratch=wanted.out.resolve().parent,
+            on_step=lambda share: advance(100 * share),
+            on_epoch=lambda _, accuracy: epochs.append(accuracy),
+        )
+    kept = {"encoder": inputs.encoder, "table": inputs.table, "overwrite": wanted.overwrite}
+    save_disk_model(wanted.out, wanted.classifier, fitted, graph, **kept)
+    return {
+        "stopping_accuracy": _accuracy(fitted),
+        "epochs": len(epochs),
+        "batch_size": fitted.batch_size,
+        "reached": int(fitted.reached.sum()),
+    }
+
+
+def _accuracy(fitted: FittedFromDisk) -> float | None:
+    stop = fitted.stopping
+    if not stop.size:
+        return None
+    return float((fitted.distributions[stop].argmax(axis=1) == fitted.given[stop]).mean())

@@ -1,0 +1,279 @@
+"""A graph in a folder, read a block of rows at a time.
+
+::
+
+    graph/
+      manifest.json        what there is: counts, and the size and SHA-256 of every other file
+      indptr-00000.npy     block 0: where each of its rows begins, counted from 0 in each block
+      indices-00000.npy    … and the neighbours of its nodes, row after row
+      weights-00000.npy    … and the weights of these edges; only if they are not all 1
+      indptr-00001.npy     block 1, and so on
+      degrees.npy          the sum of each node's weights
+      ids.npy              the nodes' ids, if they are not 0 … n-1; text as UTF-8
+      order.npy            if the graph was renumbered: whose place each row is
+
+The matrix is symmetric, with an empty diagonal, sorted rows and no entry twice, as `Graph` has it.
+Blocks are of about equal numbers of entries, and whoever has the manifest can read any of them
+alone. The manifest is written last: a folder without one is no graph. Nothing in the folder is
+believed: names cannot lead out of it, sizes are compared with the files before anything is read,
+and a block's checksum and numbers are looked at before it is first used, since compiled loops would
+follow a wrong one anywhere.
+
+A renumbered graph has its rows in another order than its nodes. Whoever reads blocks sees rows;
+ids, and whatever an engine takes and gives, are in the order of the nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from proptrain.data.graph import Graph
+from proptrain.data.indices import with_short_indices
+from proptrain.data.manifest import StoredArray, read_manifest
+from proptrain.data.mapped import forget, parts_of
+from proptrain.errors import FileFormatError, UnreadableFileError
+
+OnPart: TypeAlias = Callable[[float], None]
+"""Is told the share of the work that has just been done."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of the adjacency matrix; numbers in ``indptr`` count the entries of ``indices``."""
+
+    rows: slice
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    weights: NDArray[np.float32] | None
+
+
+class DiskGraph:
+    """A graph in a folder, opened in no time and next to no memory.
+
+    >>> import tempfile
+    >>> from proptrain.data.disk_writer import save_graph
+    >>> path = Graph(sp.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_graph(path, f"{folder}/graph")
+    ...     DiskGraph(f"{folder}/graph")
+    DiskGraph(3 nodes, 2 edges, 1 block)
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest = read_manifest(self.folder)
+        self._maps: dict[str, NDArray[Any]] = {}
+        self._looked_at: set[int] = set()
+        for stored in self.manifest.arrays:
+            self._check_size(stored)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, isolated ones included."""
+        return self.manifest.n_nodes
+
+    @property
+    def n_edges(self) -> int:
+        """Number of undirected edges; each is stored twice."""
+        return self.manifest.n_entries // 2
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.manifest.blocks)
+
+    @property
+    def degrees(self) -> NDArray[np.float64]:
+        """Sum of each row's weights (n,), in the order of the rows."""
+        degrees: NDArray[np.float64] = self._array(self.manifest.degrees)
+        if not (np.isfinite(degrees).all() and (degrees >= 0).all()):
+            raise self._broken("degrees.npy must hold finite numbers, none below 0.")
+        return degrees
+
+    @cached_property
+    def order(self) -> NDArray[Any] | None:
+        """Whose row each one is (n,); None if they are in the order of the nodes."""
+        if self.manifest.order is None:
+            return None
+        order = np.array(self._array(self.manifest.order))
+        if not is_order(order, self.n_nodes):
+            raise self._broken("order.npy must name each node once.")
+        return order
+
+    def ids(self, nodes: slice = slice(None)) -> NDArray[Any]:
+        """Return the ids of some nodes, whole numbers or text; all by default."""
+        if self.manifest.ids is None:
+            return np.arange(*nodes.indices(self.n_nodes))
+        stored = self._array(self.manifest.ids)
+        ids = np.array(stored[nodes])
+        forget(stored)
+        return np.char.decode(ids, "utf-8") if ids.dtype.kind == "S" else ids
+
+    def block(self, number: int) -> Block:
+        """Return a block, mapped and not read; on first use all of it is looked at."""
+        stored = self.manifest.blocks[number]
+        indptr, indices, *weights = (self._array(one) for one in stored.arrays)
+        block = Block(stored.rows, indptr, indices, weights[0] if weights else None)
+        if number not in self._looked_at:
+            self._look_at(block)
+            self._looked_at.add(number)
+        return block
+
+    def parts(self, max_entries: int, max_rows: int | None = None) -> Iterator[Block]:
+        """Yield all rows in their order, at most about so many entries at a time.
+
+        The pages of a part are let go of when the next is asked for.
+        """
+        for number in range(self.n_blocks):
+            block = self.block(number)
+            self._read_ahead(number + 1)
+            for rows in cut_rows(block.indptr, max_entries, max_rows):
+                top = block.rows.start
+                here = slice(top + rows.start, top + rows.stop)
+                indptr = block.indptr[rows.start : rows.stop + 1]
+                yield Block(here, indptr, block.indices, block.weights)
+                forget(block.indices, block.weights)
+            forget(block.indptr)
+
+    def verify(self, on_part: OnPart | None = None) -> None:
+        """Look at all files: checksums, and every number that a loop would follow."""
+        total = sum(stored.n_bytes for stored in self.manifest.arrays)
+        for number, stored in enumerate(self.manifest.blocks):
+            self.block(number)
+            if on_part is not None:
+                on_part(sum(one.n_bytes for one in stored.arrays) / total)
+        _ = self.degrees, self.order, self.ids(slice(0, 1))
+
+    def to_graph(self) -> Graph:
+        """Return the graph in memory, its nodes in their own order."""
+        blocks = [self.block(number) for number in range(self.n_blocks)]
+        lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(b.indptr) for b in blocks)])
+        indices = np.concatenate([np.zeros(0, np.int32), *(b.indices for b in blocks)])
+        weights = np.ones(len(indices), dtype=np.float32)
+        if self.manifest.is_weighted:
+            np.concatenate([np.asarray(b.weights) for b in blocks], out=weights)
+        parts, shape = (weights, indices, np.cumsum(lengths)), (self.n_nodes, self.n_nodes)
+        rows = with_short_indices(sp.csr_array(parts, shape=shape))
+        graph = Graph.from_clean(rows, self.manifest.counts)
+        return graph if self.order is None else graph.renumbered(inverse(self.order))
+
+    def __repr__(self) -> str:
+        """Show the size."""
+        blocks = f"{self.n_blocks} block{'' if self.n_blocks == 1 else 's'}"
+        return f"DiskGraph({self.n_nodes:,} nodes, {self.n_edges:,} edges, {blocks})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel as a path and a manifest; who receives it looks for itself."""
+        return {"folder": self.folder, "manifest": self.manifest, "_maps": {}, "_looked_at": set()}
+
+    def _broken(self, what: str) -> FileFormatError:
+        return FileFormatError(f"Cannot use the graph {self.folder}: {what} Build it again.")
+
+    def _check_size(self, stored: StoredArray) -> None:
+        path = self.folder / stored.name
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            raise UnreadableFileError(
+                f"{path} belongs to the graph but cannot be read: {error.strerror or error}. Take "
+                "the whole folder, or build the graph again."
+            ) from error
+        if found != stored.n_bytes:
+            raise self._broken(f"{stored.name} must have {stored.n_bytes:,} bytes, got {found:,}.")
+
+    def _array(self, stored: StoredArray) -> NDArray[Any]:
+        """Return a file as an array, mapped the first time, when its checksum is compared too."""
+        if stored.name in self._maps:
+            return self._maps[stored.name]
+        self._check_size(stored)  # again: to read beyond the end of a file would end the process
+        path = self.folder / stored.name
+        try:
+            # A plain view of it: the loops are compiled for plain arrays.
+            array: NDArray[Any] = np.asarray(np.lib.format.open_memmap(path, mode="r"))
+            found = checksum_of(path)
+        except OSError as error:
+            why = error.strerror or error
+            raise UnreadableFileError(f"{path} cannot be read: {why}.") from error
+        except ValueError as error:
+            raise self._broken(f"{stored.name} is no array ({error}).") from error
+        if found != stored.sha256:
+            raise self._broken(
+                f"{stored.name} was changed after it was written: SHA-256 {found}, expected "
+                f"{stored.sha256}."
+            )
+        if (array.dtype.str, array.shape) != (stored.dtype, (stored.length,)):
+            raise self._broken(f"{stored.name} holds {array.dtype} of shape {array.shape}.")
+        self._maps[stored.name] = array
+        return array
+
+    def _look_at(self, block: Block) -> None:
+        """Raise unless a block's numbers lead nowhere but into the graph."""
+        indptr, indices, weights = block.indptr, block.indices, block.weights
+        if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+            raise self._broken("an indptr must rise from 0 to the number of its block's entries.")
+        for part in parts_of(len(indices), indices.itemsize):
+            if not 0 <= indices[part].min() <= indices[part].max() < self.n_nodes:
+                raise self._broken("neighbours must be numbers of nodes.")
+            if weights is not None and not 0 < weights[part].min() <= weights[part].max() < np.inf:
+                raise self._broken("weights must be finite and above 0.")
+            forget(indices, weights)
+
+    def _read_ahead(self, number: int) -> None:
+        """Have the system fetch a block's neighbours while another block is worked on."""
+        if number < self.n_blocks and hasattr(mmap, "MADV_WILLNEED"):
+            stored = self.manifest.blocks[number].indices
+            if stored.name in self._maps:
+                mapped: Any = self._maps[stored.name].base
+                mapped._mmap.madvise(mmap.MADV_WILLNEED)
+
+
+def cut_rows(
+    indptr: NDArray[Any], max_entries: int, max_rows: int | None = None
+) -> Iterator[slice]:
+    """Cut rows into runs of at most so many entries; a row that has more is one by itself.
+
+    >>> list(cut_rows(np.array([0, 2, 4, 9, 9]), 4))
+    [slice(0, 2, None), slice(2, 4, None)]
+    """
+    first, n_rows = 0, len(indptr) - 1
+    while first < n_rows:
+        end = int(np.searchsorted(indptr, int(indptr[first]) + max_entries, side="right")) - 1
+        last = min(n_rows, max(end, first + 1), first + (max_rows or n_rows))
+        yield slice(first, last)
+        first = last
+
+
+def inverse(order: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of each node in an order.
+
+    >>> inverse(np.array([2, 0, 1]))
+    array([1, 2, 0])
+    """
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place
+
+
+def is_order(order: NDArray[Any], n_nodes: int) -> bool:
+    """Tell whether an array names each node once."""
+    if len(order) != n_nodes or (n_nodes and not 0 <= order.min() <= order.max() < n_nodes):
+        return False
+    seen = np.zeros(n_nodes, dtype=bool)
+    seen[order] = True
+    return bool(seen.all())
+
+
+def checksum_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,173 @@
+"""The ids of all nodes that edges name, found on disk, and the number that each gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.disk_sort import PairBatch
+from proptrain.data.disk_writer import append_numbers, distinct, write_array, write_whole
+from proptrain.data.edge_files import EdgeFile
+from proptrain.data.mapped import SMALL, forget
+from proptrain.errors import TableError
+
+_SAMPLES = 1 << 10
+"""Ids of each run that are looked at to cut all runs into parts of about equal size."""
+
+
+@dataclass(frozen=True, eq=False)
+class IdMap:
+    """The sorted ids of all nodes, and each one's number; None: ids are numbers, or sorted alike.
+
+    Ids are int64 or bytes; those that an edge list has otherwise are compared as text.
+    """
+
+    n_nodes: int
+    ids: NDArray[Any] | None = None
+    numbers: NDArray[np.int64] | None = None
+
+    def look_up(self, values: NDArray[Any], where: str) -> NDArray[np.int64]:
+        """Return the numbers of some ids (m,), or say which of them are unknown."""
+        if self.ids is None:
+            return self._checked_numbers(values, where)
+        if self.ids.dtype.kind == "S" and values.dtype.kind == "i":
+            values = values.astype("S20")
+        unknown = values.dtype.kind == "S" and self.ids.dtype.kind == "i"
+        # In their order, so that the ids are walked through once.
+        distinct, back = np.unique(values, return_inverse=True)
+        if unknown or distinct.dtype.itemsize > self.ids.dtype.itemsize:
+            fits = np.char.str_len(distinct) <= (0 if unknown else self.ids.dtype.itemsize)
+            self._refuse(distinct[~fits], where)
+        distinct = distinct.astype(self.ids.dtype)
+        places = np.searchsorted(self.ids, distinct)
+        places = np.minimum(places, max(0, self.n_nodes - 1))
+        self._refuse(distinct[self.ids[places] != distinct], where)
+        forget(self.ids)
+        found = places if self.numbers is None else self.numbers[places]
+        return np.asarray(found[back], dtype=np.int64)
+
+    def _checked_numbers(self, values: NDArray[Any], where: str) -> NDArray[np.int64]:
+        if values.dtype.kind != "i":
+            raise TableError(f"Ids of {where} must be numbers from 0 to {self.n_nodes - 1:,}.")
+        self._refuse(values[(values < 0) | (values >= self.n_nodes)], where)
+        return values
+
+    def _refuse(self, unknown: NDArray[Any], where: str) -> None:
+        if len(unknown):
+            first = unknown[0]
+            shown = first.decode("utf-8", "replace") if isinstance(first, bytes) else int(first)
+            raise TableError(
+                f"Every id of an edge must be that of a node, but {where} has {shown!r}, which is "
+                "none. Add it to the nodes, or drop those edges."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedEdges:
+    """The edges of a file as pairs of node numbers."""
+
+    file: EdgeFile
+    ids: IdMap
+
+    def batches(self) -> Iterator[PairBatch]:
+        """Yield all edges, a part at a time."""
+        name = self.file.path.name
+        for batch in self.file.batches():
+            rows = self.ids.look_up(batch.sources, name)
+            columns = self.ids.look_up(batch.targets, name)
+            yield PairBatch(rows, columns, batch.weights, batch.share)
+
+
+def find_ids(
+    files: Sequence[EdgeFile],
+    work: Path,
+    budget: int,
+    on_part: Callable[[float], None] = lambda _: None,
+) -> NDArray[Any]:
+    """Return the sorted ids of all nodes, mapped; what is found is kept in the folder as it goes.
+
+    They are numbers if all of them are written as such, else text.
+    """
+    work.mkdir(exist_ok=True)
+    path = work / "ids.npy"
+    if not path.exists():
+        runs: list[Path] = []
+        for number, file in enumerate(files):
+            runs += _runs_of(file, number, work, budget, lambda s: on_part(s / len(files)))
+        write_array(path, *_merge(runs, work, budget))
+        for run in runs:
+            run.unlink()
+    else:
+        on_part(1.0)
+    ids: NDArray[Any] = np.load(path, mmap_mode="r")
+    return ids
+
+
+def _runs_of(
+    file: EdgeFile, number: int, work: Path, budget: int, on_part: Callable[[float], None]
+) -> list[Path]:
+    """Write the ids of a file to some files, sorted and none twice in each."""
+    folder, done = work / f"runs-{number:05}", work / f"runs-{number:05}.json"
+    if done.exists():
+        on_part(1.0)
+        return [folder / name for name in json.loads(done.read_bytes())]
+    folder.mkdir(exist_ok=True)
+    runs: list[Path] = []
+    waiting: list[NDArray[Any]] = []
+
+    def write_run() -> None:
+        if waiting:
+            runs.append(folder / f"run-{len(runs):05}.npy")
+            write_array(runs[-1], distinct(_alike(waiting)))
+            waiting.clear()
+
+    for batch in file.batches():
+        waiting.append(distinct(_alike([batch.sources, batch.targets])))
+        if sum(one.nbytes for one in waiting) > budget // 8:
+            merged = distinct(_alike(waiting))
+            waiting[:] = [merged]
+            if merged.nbytes > budget // 16:
+                write_run()
+        on_part(batch.share)
+    write_run()
+    write_whole(done, [json.dumps([run.name for run in runs]).encode()])
+    return runs
+
+
+def _alike(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Put ids together: numbers if all are, else text."""
+    if len({part.dtype.kind for part in parts}) > 1:
+        parts = [part.astype("S20") if part.dtype.kind == "i" else part for part in parts]
+    return np.concatenate(parts)
+
+
+def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
+    """Return the ids of sorted runs, in the order of all; the parts lie in a file."""
+    runs = [np.load(path, mmap_mode="r") for path in paths]
+    if not runs:
+        return [np.empty(0, np.int64)]
+    if len({run.dtype.kind for run in runs}) > 1:  # a run of numbers fits into memory as text
+        runs = [np.sort(run.astype("S20")) if run.dtype.kind == "i" else run for run in runs]
+    dtype = np.result_type(*runs)
+    total = sum(len(run) for run in runs) * dtype.itemsize
+    n_parts = 1 + total // max(1, budget // 8)
+    samples = np.sort(np.concatenate([run[:: max(1, len(run) // _SAMPLES)] for run in runs]))
+    splitters = samples[np.linspace(0, len(samples), n_parts + 1)[1:-1].astype(np.int64)]
+    cuts = [[0, *np.searchsorted(run, splitters.astype(run.dtype)), len(run)] for run in runs]
+    merged_path, n_bytes = work / "merged.bin", 0
+    with merged_path.open("wb") as file:
+        for part in range(n_parts):
+            pieces = [run[c[part] : c[part + 1]] for run, c in zip(runs, cuts, strict=True)]
+            merged = distinct(np.concatenate([piece.astype(dtype) for piece in pieces]))
+            append_numbers(file, merged)
+            n_bytes += merged.nbytes
+            forget(*runs)
+    if n_bytes <= SMALL:
+        return [np.fromfile(merged_path, dtype)]
+    return [np.memmap(merged_path, dtype, mode="r")]

@@ -1,0 +1,151 @@
+"""What belongs to the nodes of a graph on disk: features and labels in files, or a node table."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.columns import as_text
+from proptrain.data.disk import DiskGraph
+from proptrain.data.mapped import forget, parts_of, room_for
+from proptrain.data.tables import node_data, read_nodes
+from proptrain.errors import FileFormatError, InvalidInputError, TableError, UnreadableFileError
+
+if TYPE_CHECKING:
+    from sklearn.compose import ColumnTransformer
+
+    from proptrain.data.dataset import Features
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """A node table in the order of a graph's nodes."""
+
+    features: Features
+    codes: NDArray[np.int64]
+    class_names: tuple[Hashable, ...]
+    encoder: ColumnTransformer
+    notes: tuple[str, ...]
+    id_column: str
+    feature_columns: tuple[str, ...]
+
+
+def read_node_table(
+    graph: DiskGraph,
+    nodes: Path,
+    *,
+    label: str,
+    id: str | None = None,
+    kinds: Any = None,
+    unlabelled: Hashable = -1,
+) -> NodeTable:
+    """Read a node table, into memory, and put its rows into the order of a graph's nodes."""
+    table, id_column, node_ids = read_nodes(nodes, id=id, label=label)
+    table = table.iloc[_rows_of(graph, node_ids, nodes.name)].reset_index(drop=True)
+    how: dict[str, Any] = {"label": label, "kinds": kinds, "encoder": None}
+    how["unlabelled"] = unlabelled
+    codes, class_names, encoded, notes = node_data(table, nodes, id_column, **how)
+    columns = tuple(c for c in table.columns if encoded.kinds.get(c, "drop") != "drop")
+    return NodeTable(
+        encoded.features, codes, class_names, encoded.encoder, notes, id_column, columns
+    )
+
+
+def _rows_of(graph: DiskGraph, node_ids: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """Return the row of a table that each node of a graph has."""
+    import pandas as pd
+
+    own, given = pd.Series(graph.ids()), pd.Series(node_ids)
+    if not (own.dtype.kind == given.dtype.kind == "i"):
+        own, given = as_text(own), as_text(given)
+    rows = pd.Index(given).get_indexer(pd.Index(own))
+    missing = rows < 0
+    if missing.any():
+        raise TableError(
+            f"Every node of the graph must be in {name}, but {int(missing.sum()):,} are not, the "
+            f"first is {own[missing].iloc[0]!r}. Add them to the table."
+        )
+    if len(given) > len(own):
+        others = given[~given.isin(own)]
+        raise TableError(
+            f"{name} has {len(others):,} nodes that the graph does not have, the first is "
+            f"{others.iloc[0]!r}. Build the graph with --nodes {name} to have nodes without edges."
+        )
+    return np.asarray(rows, dtype=np.int64)
+
+
+def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
+    """Return features (n, f) that lie in a file: .npy, mapped; or .parquet, all columns.
+
+    Row i is that of the graph's node i. Parquet is read a row group at a time into a file without
+    a name. Every number is looked at once.
+    """
+    features = _from_parquet(path) if path.suffix == ".parquet" else map_array(path)
+    if features.ndim != 2 or len(features) != n_nodes or features.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"Features must be real numbers, with a row for each of the graph's {n_nodes:,} nodes; "
+            f"{path.name} has {features.dtype} of shape {features.shape}."
+        )
+    for rows in parts_of(n_nodes, features.shape[1] * max(4, features.itemsize)):
+        with np.errstate(over="ignore"):
+            fine = np.isfinite(features[rows].astype(np.float32)).all()
+        forget(features)
+        if not fine:
+            raise InvalidInputError(
+                f"Features must be finite numbers that fit float32; {path.name} has others between "
+                f"rows {rows.start:,} and {rows.stop:,}. Fill or drop them first."
+            )
+    return features
+
+
+def open_labels(path: Path, n_nodes: int) -> NDArray[Any]:
+    """Return labels (n,) from a file: .npy of whole numbers or text, -1 or "" for unlabelled."""
+    labels = np.array(map_array(path))
+    if labels.shape != (n_nodes,) or labels.dtype.kind not in "biuUS":
+        raise InvalidInputError(
+            f"Labels must be whole numbers or text, one for each of the graph's {n_nodes:,} nodes; "
+            f"{path.name} has {labels.dtype} of shape {labels.shape}."
+        )
+    return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """Map a .npy file; nothing is unpickled."""
+    if path.suffix != ".npy":
+        raise FileFormatError(f"An array must be a .npy file, got {path.name}.")
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except OSError as error:
+        raise UnreadableFileError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise FileFormatError(f"{path.name} is no whole .npy array: {error}.") from error
+
+
+def _from_parquet(path: Path) -> NDArray[np.float32]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            shape = (file.metadata.num_rows, file.metadata.num_columns)
+            features = room_for(shape, np.float32)
+            first = 0
+            for batch in file.iter_batches(1 << 16):
+                last = first + batch.num_rows
+                for place, column in enumerate(batch.columns):
+                    numbers = column.cast(pa.float32(), safe=False)
+                    features[first:last, place] = numbers.to_numpy(zero_copy_only=False)
+                forget(features)
+                first = last
+    except OSError as error:
+        raise UnreadableFileError(f"{path} cannot be read: {error}.") from error
+    except pa.ArrowException as error:
+        raise FileFormatError(
+            f"{path.name} must be a Parquet file whose columns are all numbers: {error}."
+        ) from error
+    return features

@@ -1,0 +1,341 @@
+"""Pairs of node numbers, more than fit into memory, to sorted blocks of rows on disk.
+
+Three stages, each kept as it goes, so that a process that was killed goes on where it was:
+
+1. every source's pairs are written down, with how many there are for each range of rows;
+2. the rows are cut into blocks of about equal work, and each pair is dealt out to the blocks of
+   its two ends, as one number: row, column, and whether this is the direction that was given;
+3. block by block these numbers are sorted in memory, and what occurs twice is merged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.disk_writer import (
+    BLOCK_ENTRIES,
+    append_numbers,
+    degrees_of,
+    distinct,
+    write_array,
+    write_block,
+    write_whole,
+)
+from proptrain.data.graph import EdgeCounts
+from proptrain.data.manifest import StoredArray, StoredBlock
+from proptrain.errors import GraphError
+
+_RANGES = 1 << 20
+"""Ranges of rows that pairs are counted for; a block ends where a range does."""
+_PAIR_BYTES = 128
+"""Memory that dealing out takes for each pair."""
+_ENTRY_BYTES = 64
+"""Memory that sorting takes for each entry: its number, its weight, their order, copies."""
+_FEWEST = 1 << 12
+_ROUNDS = 16
+"""Pairs are dealt out in this many batches before the place is noted down."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """Some edges: both ends as node numbers (m,), weights (m,) or None for all 1."""
+
+    rows: NDArray[Any]
+    columns: NDArray[Any]
+    weights: NDArray[Any] | None
+    share: float
+    """Of the source, for a progress bar."""
+
+
+class PairSource(Protocol):
+    """Where edges come from; asked again after an interruption, it gives the same ones."""
+
+    def batches(self) -> Iterator[PairBatch]:
+        """Yield all edges, a part at a time."""
+        ...
+
+
+@dataclass(frozen=True)
+class PairSort:
+    """What a sort is about, and where its unfinished parts lie."""
+
+    work: Path
+    n_nodes: int
+    is_weighted: bool
+    budget: int
+    """Bytes of memory that it may take."""
+    n_blocks: int | None = None
+
+    @property
+    def shift(self) -> int:
+        """Rows of a range, as a power of 2."""
+        return max(0, (self.n_nodes - 1).bit_length() - (_RANGES - 1).bit_length())
+
+    @property
+    def bits(self) -> int:
+        """Bits of a node's number."""
+        return max(1, (self.n_nodes - 1).bit_length())
+
+    @property
+    def batch(self) -> int:
+        """Pairs that are dealt out at a time."""
+        return min(max(self.budget // _PAIR_BYTES, _FEWEST), BLOCK_ENTRIES // 8)
+
+
+def sort_pairs(
+    sources: Sequence[PairSource],
+    out: Path,
+    sort: PairSort,
+    on_part: Callable[[float], None] = lambda _: None,
+) -> tuple[list[StoredBlock], EdgeCounts, list[NDArray[np.float64]]]:
+    """Write the sorted blocks of all pairs to a folder; returns them, counts and degrees."""
+    sort.work.mkdir(exist_ok=True)
+    for number, source in enumerate(sources):
+        _write_pairs(source, number, sort, lambda share: on_part(share / len(sources) / 3))
+    bounds = _bounds(len(sources), sort)
+    _deal_out(len(sources), bounds, sort, lambda share: on_part(share / 3))
+    records = []
+    for number, (first, last) in enumerate(pairwise(bounds)):
+        records.append(_sort_block(number, first, last, out, sort))
+        on_part(1 / 3 / (len(bounds) - 1))
+    return _put_together(records, len(sources), out, sort)
+
+
+# --- 1. pairs ---------------------------------------------------------------------------------
+
+
+def _write_pairs(
+    source: PairSource, number: int, sort: PairSort, on_part: Callable[[float], None]
+) -> None:
+    done = sort.work / f"pairs-{number:05}.json"
+    if done.exists():
+        on_part(1.0)
+        return
+    counts = {"given": 0, "self_loops": 0, "kept": 0}
+    ranges = np.zeros((sort.n_nodes >> sort.shift) + 1, dtype=np.int64)
+    with (
+        (sort.work / f"pairs-{number:05}.bin").open("wb") as file,
+        (sort.work / f"pairs-{number:05}.weights").open("wb") as weight_file,
+    ):
+        for batch in source.batches():
+            weights = _checked_weights(batch)
+            off_diagonal = batch.rows != batch.columns
+            kept = off_diagonal if weights is None else off_diagonal & (weights != 0)
+            pairs = np.stack([batch.rows[kept], batch.columns[kept]], axis=1).astype(np.int32)
+            append_numbers(file, pairs)
+            if sort.is_weighted:
+                own = np.ones(len(pairs), np.float32) if weights is None else weights[kept]
+                append_numbers(weight_file, own)
+            ranges += np.bincount(pairs.ravel() >> sort.shift, minlength=len(ranges))
+            counts["given"] += len(batch.rows)
+            counts["self_loops"] += len(batch.rows) - int(np.count_nonzero(off_diagonal))
+            counts["kept"] += len(pairs)
+            on_part(batch.share)
+        for one in (file, weight_file):
+            one.flush()
+            os.fsync(one.fileno())
+    write_array(sort.work / f"ranges-{number:05}.npy", ranges)
+    write_whole(done, [json.dumps(counts).encode()])
+
+
+def _checked_weights(batch: PairBatch) -> NDArray[np.float32] | None:
+    if batch.weights is None:
+        return None
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below
+        weights: NDArray[np.float32] = batch.weights.astype(np.float32)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        raise GraphError(
+            f"Edge weights must be finite and not negative, got {batch.weights[bad][0]}. Drop "
+            "those edges, or turn the weights into similarities (larger = closer, never below 0)."
+        )
+    return weights
+
+
+# --- 2. blocks --------------------------------------------------------------------------------
+
+
+def _bounds(n_sources: int, sort: PairSort) -> list[int]:
+    """Cut the rows where blocks of about equal work end; once, whatever memory there is later."""
+    kept = sort.work / "bounds.json"
+    if kept.exists():
+        return [int(bound) for bound in json.loads(kept.read_bytes())]
+    ranges = sum(np.load(sort.work / f"ranges-{k:05}.npy") for k in range(n_sources))
+    ranges = np.asarray(ranges) if n_sources else np.zeros(1, np.int64)
+    total = int(ranges.sum())
+    n_blocks = sort.n_blocks
+    if n_blocks is None:
+        entries = min(BLOCK_ENTRIES, max(sort.budget // _ENTRY_BYTES, _FEWEST))
+        n_blocks = max(1, -(-total // entries))
+    ends = np.arange(1, n_blocks) * (total / n_blocks)
+    cuts = np.searchsorted(np.cumsum(ranges), ends, side="left") + 1 << sort.shift
+    bounds = [0, *np.minimum(cuts, sort.n_nodes).tolist(), sort.n_nodes]
+    write_whole(kept, [json.dumps(bounds).encode()])
+    return bounds
+
+
+def _deal_out(
+    n_sources: int, bounds: list[int], sort: PairSort, on_part: Callable[[float], None]
+) -> None:
+    """Append each pair, as two numbers, to the files of the blocks that its ends lie in."""
+    journal = sort.work / "dealt.json"
+    dealt: dict[str, Any] = {"source": 0, "offset": 0, "sizes": [0] * (len(bounds) - 1)}
+    if journal.exists():
+        dealt = json.loads(journal.read_bytes())
+    if dealt["source"] < n_sources:
+        for number, size in enumerate(dealt["sizes"]):  # what was not noted down is dealt again
+            for path, width in zip(_bucket(sort, number), (8, 4), strict=False):
+                path.touch()
+                os.truncate(path, size * width)
+    on_part(dealt["source"] / max(n_sources, 1))
+    for source in range(dealt["source"], n_sources):
+        n_pairs = (sort.work / f"pairs-{source:05}.bin").stat().st_size // 8
+        offset = dealt["offset"] if source == dealt["source"] else 0
+        while offset < n_pairs:
+            end = min(n_pairs, offset + sort.batch * _ROUNDS)
+            for first in range(offset, end, sort.batch):
+                _deal(source, first, min(end, first + sort.batch), bounds, sort)
+            _note(journal, source, end, len(bounds) - 1, sort)
+            on_part((end - offset) / n_pairs / n_sources)
+            offset = end
+        _note(journal, source + 1, 0, len(bounds) - 1, sort)
+    for source in range(n_sources):
+        for ending in ("bin", "weights"):
+            (sort.work / f"pairs-{source:05}.{ending}").unlink(missing_ok=True)
+
+
+def _deal(source: int, first: int, last: int, bounds: list[int], sort: PairSort) -> None:
+    path, shift = sort.work / f"pairs-{source:05}.bin", np.uint64(sort.bits + 1)
+    pairs = np.fromfile(path, np.int32, 2 * (last - first), offset=8 * first).astype(np.uint64)
+    rows, columns = pairs[::2], pairs[1::2]
+    one = np.uint64(1)
+    keys = np.concatenate([rows << shift | columns << one, columns << shift | rows << one | one])
+    own: list[NDArray[Any]] = []
+    if sort.is_weighted:
+        path = sort.work / f"pairs-{source:05}.weights"
+        weights = np.tile(np.fromfile(path, np.float32, last - first, offset=4 * first), 2)
+        order = np.argsort(keys)
+        keys, own = keys[order], [weights[order]]
+    else:
+        keys.sort()
+    cuts = np.searchsorted(keys, np.array(bounds[1:-1], np.uint64) << shift)
+    edges = [0, *cuts.tolist(), len(keys)]
+    for number, (a, b) in enumerate(pairwise(edges)):
+        if a < b:
+            for path, numbers in zip(_bucket(sort, number), [keys, *own], strict=True):
+                with path.open("ab") as file:
+                    append_numbers(file, numbers[a:b])
+
+
+def _bucket(sort: PairSort, number: int) -> list[Path]:
+    """Return the files of a block's entries: their keys, and their weights if they have any."""
+    endings = ("bin", "weights") if sort.is_weighted else ("bin",)
+    return [sort.work / f"bucket-{number:05}.{ending}" for ending in endings]
+
+
+def _note(journal: Path, source: int, offset: int, n_blocks: int, sort: PairSort) -> None:
+    """Note down how far pairs have been dealt out; what comes after is not counted on."""
+    sizes = []
+    for number in range(n_blocks):
+        for path in _bucket(sort, number):
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        sizes.append(_bucket(sort, number)[0].stat().st_size // 8)
+    told = {"source": source, "offset": offset, "sizes": sizes}
+    write_whole(journal, [json.dumps(told).encode()])
+
+
+# --- 3. rows ----------------------------------------------------------------------------------
+
+
+def _sort_block(number: int, first: int, last: int, out: Path, sort: PairSort) -> dict[str, Any]:
+    """Sort the entries of a block and write its files; returns what is to be known of it."""
+    done = sort.work / f"block-{number:05}.json"
+    if not done.exists():
+        keys, weights, n_given = _merged(number, sort)
+        pairs = keys >> np.uint64(1)
+        # Of the two directions, the given one has the smaller number and comes first.
+        starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]]) if len(pairs) else pairs
+        n_directed = int(np.count_nonzero(keys[starts] & np.uint64(1) == 0))
+        if weights is not None:
+            weights = np.maximum.reduceat(weights, starts) if len(starts) else weights
+        pairs = pairs[starts]
+        rows, columns = pairs >> np.uint64(sort.bits), pairs & np.uint64((1 << sort.bits) - 1)
+        indptr = np.searchsorted(rows, np.arange(first, last + 1).astype(np.uint64))
+        block = write_block(out, number, first, indptr, columns.astype(np.int32), weights)
+        write_array(sort.work / f"degrees-{number:05}.npy", degrees_of(indptr, weights))
+        told = {
+            "block": asdict(block),
+            "given": n_given,
+            "directed": n_directed,
+            "all_ones": weights is None or bool((weights == 1).all()),
+        }
+        write_whole(done, [json.dumps(told).encode()])
+    for path in _bucket(sort, number):
+        path.unlink(missing_ok=True)
+    told = json.loads(done.read_bytes())
+    return dict(told)
+
+
+def _merged(
+    number: int, sort: PairSort
+) -> tuple[NDArray[np.uint64], NDArray[np.float32] | None, int]:
+    """Return a block's entries, sorted and none twice, and how many of them were given.
+
+    A block that is larger than the memory allows, because an edge was given very often, is read
+    in parts.
+    """
+    key_path, *weight_path = _bucket(sort, number)
+    n_keys, n_given = key_path.stat().st_size // 8, 0
+    part = max(sort.budget // _ENTRY_BYTES, _FEWEST)
+    keys: NDArray[np.uint64] = np.empty(0, np.uint64)
+    weights = np.empty(0, np.float32) if sort.is_weighted else None
+    for first in range(0, n_keys, part):
+        more = np.fromfile(key_path, np.uint64, part, offset=8 * first)
+        n_given += int(np.count_nonzero(more & np.uint64(1) == 0))
+        keys = np.concatenate([keys, more]) if len(keys) else more
+        if weights is None:
+            keys = distinct(keys)
+            continue
+        own = np.fromfile(weight_path[0], np.float32, part, offset=4 * first)
+        order = np.argsort(keys)
+        keys, weights = keys[order], np.concatenate([weights, own])[order]
+        starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+        keys, weights = keys[starts], np.maximum.reduceat(weights, starts)
+    return keys, weights, n_given
+
+
+def _put_together(
+    records: list[dict[str, Any]], n_sources: int, out: Path, sort: PairSort
+) -> tuple[list[StoredBlock], EdgeCounts, list[NDArray[np.float64]]]:
+    blocks = [_stored_block(record["block"]) for record in records]
+    if all(record["all_ones"] for record in records):
+        for number in range(len(blocks)):
+            (out / f"weights-{number:05}.npy").unlink(missing_ok=True)
+        blocks = [StoredBlock(b.first, b.n_rows, b.n_entries, b.indptr, b.indices, None)
+                  for b in blocks]  # fmt: skip
+    told = [json.loads((sort.work / f"pairs-{k:05}.json").read_bytes()) for k in range(n_sources)]
+    n_directed = sum(record["directed"] for record in records)
+    counts = EdgeCounts(
+        given=sum(one["given"] for one in told),
+        self_loops=sum(one["self_loops"] for one in told),
+        duplicates=sum(record["given"] for record in records) - n_directed,
+        one_way=sum(block.n_entries for block in blocks) - n_directed,
+    )
+    degrees = [np.load(sort.work / f"degrees-{k:05}.npy") for k in range(len(blocks))]
+    return blocks, counts, degrees
+
+
+def _stored_block(told: dict[str, Any]) -> StoredBlock:
+    arrays = {name: told[name] and StoredArray(**told[name])
+              for name in ("indptr", "indices", "weights")}  # fmt: skip
+    return StoredBlock(**{**told, **arrays})

@@ -1,0 +1,207 @@
+"""Writing a graph to a folder: arrays with their checksums, and the manifest last."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.disk import is_order
+from proptrain.data.graph import EdgeCounts, Graph
+from proptrain.data.manifest import (
+    MANIFEST,
+    MAX_NODES,
+    WORK,
+    Manifest,
+    StoredArray,
+    StoredBlock,
+    manifest_bytes,
+)
+from proptrain.data.mapped import forget, parts_of
+from proptrain.errors import InvalidInputError, OutputExistsError
+from proptrain.files import check_output, whole_folder
+
+BLOCK_ENTRIES = 1 << 24
+"""Entries of a block: 64 MB of neighbours, read in a fraction of a second."""
+
+
+def save_graph(
+    graph: Graph,
+    folder: str | Path,
+    *,
+    ids: Any = None,
+    order: NDArray[Any] | None = None,
+    n_blocks: int | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a graph that is in memory to a folder, whole or not at all; see `DiskGraph`.
+
+    ``ids`` (n,) are whole numbers or text. ``order`` is that of the rows, as `locality_order`
+    returns it: the nodes keep their numbers. There are as many blocks as asked for, or so many
+    that each has about 16 million entries.
+    """
+    check_graph_output(Path(folder), overwrite=overwrite)
+    if order is not None and not is_order(order, graph.n_nodes):
+        raise InvalidInputError(f"An order must name each of the {graph.n_nodes:,} nodes once.")
+    rows = (graph if order is None else graph.renumbered(order)).adjacency
+    is_weighted = bool((rows.data != 1).any())
+    if n_blocks is None:
+        n_blocks = max(1, -(-int(rows.nnz) // BLOCK_ENTRIES))
+    ends = np.linspace(0, rows.nnz, n_blocks + 1)[1:-1]
+    bounds = [0, *np.searchsorted(rows.indptr, ends).tolist(), graph.n_nodes]
+    with whole_folder(folder, overwrite=overwrite) as place:
+        blocks, degrees = [], []
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            indptr = rows.indptr[first : last + 1]
+            entries = slice(int(indptr[0]), int(indptr[-1]))
+            weights = rows.data[entries] if is_weighted else None
+            blocks.append(
+                write_block(
+                    place, number, first, indptr - indptr[0], rows.indices[entries], weights
+                )
+            )
+            degrees.append(degrees_of(indptr - indptr[0], weights))
+        write_rest(place, blocks, graph.counts, degrees, ids, order)
+
+
+def check_graph_output(folder: Path, *, overwrite: bool) -> None:
+    """Raise early, before long work, if no graph could be written to this folder."""
+    check_output(folder, overwrite=overwrite, folder=True)
+    others = [path for path in folder.iterdir() if path.name != WORK] if folder.exists() else []
+    if others and not (folder / MANIFEST).exists():
+        raise OutputExistsError(
+            f"Only a graph may be overwritten, but {folder} holds other files and is left alone. "
+            "Choose another output."
+        )
+
+
+def write_block(
+    folder: Path,
+    number: int,
+    first: int,
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    weights: NDArray[np.float32] | None,
+) -> StoredBlock:
+    """Write the files of one block of rows."""
+    is_short = len(indices) <= np.iinfo(np.int32).max
+    indptr = indptr.astype(np.int32 if is_short else np.int64)
+    return StoredBlock(
+        first,
+        len(indptr) - 1,
+        len(indices),
+        write_array(folder / f"indptr-{number:05}.npy", indptr),
+        write_array(folder / f"indices-{number:05}.npy", indices.astype(np.int32, copy=False)),
+        None if weights is None else write_array(folder / f"weights-{number:05}.npy", weights),
+    )
+
+
+def write_rest(
+    folder: Path,
+    blocks: list[StoredBlock],
+    counts: EdgeCounts,
+    degrees: list[NDArray[np.float64]],
+    ids: Any = None,
+    order: NDArray[Any] | None = None,
+    renumbered: str = "communities",
+) -> None:
+    """Write degrees, ids and order, and then the manifest: with it the graph is there."""
+    n_nodes = sum(block.n_rows for block in blocks)
+    stored_ids = None if ids is None else storable_ids(ids, n_nodes)
+    manifest = Manifest(
+        n_nodes,
+        sum(block.n_entries for block in blocks),
+        counts,
+        tuple(blocks),
+        write_array(folder / "degrees.npy", *degrees),
+        None if stored_ids is None else write_array(folder / "ids.npy", stored_ids),
+        None if order is None else write_array(folder / "order.npy", order.astype(np.int32)),
+        None if order is None else renumbered,
+    )
+    write_whole(folder / MANIFEST, [manifest_bytes(manifest)])
+
+
+def degrees_of(indptr: NDArray[Any], weights: NDArray[np.float32] | None) -> NDArray[np.float64]:
+    """Return the sum of each row's weights, or how many neighbours it has."""
+    if weights is None:
+        return np.diff(indptr).astype(np.float64)
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    sums = np.bincount(rows, weights.astype(np.float64), minlength=len(indptr) - 1)
+    return np.asarray(sums, dtype=np.float64)
+
+
+def storable_ids(ids: Any, n_nodes: int) -> NDArray[Any] | None:
+    """Return ids as they are stored; None if they are 0 … n-1, which is what none would mean."""
+    array = np.asarray(ids)
+    if array.dtype.kind in "OU":
+        array = np.char.encode(array.astype(str), "utf-8")
+    if array.dtype.kind in "iu":
+        array = array.astype("<i8")
+    if array.shape != (n_nodes,) or array.dtype.kind not in "iS":
+        raise InvalidInputError(
+            f"There must be an id for each of the {n_nodes:,} nodes, whole numbers or text; got "
+            f"{array.dtype} of shape {array.shape}."
+        )
+    is_plain = array.dtype.kind == "i" and bool((array == np.arange(n_nodes)).all())
+    return None if is_plain else array
+
+
+def write_array(path: Path, *parts: NDArray[Any]) -> StoredArray:
+    """Write an array, or several one behind the other, to a file that is there once it is whole."""
+    dtype = np.result_type(*parts).newbyteorder("<")
+    length = sum(len(part) for part in parts)
+    header = io.BytesIO()
+    described = {"descr": dtype.str, "fortran_order": False, "shape": (length,)}
+    np.lib.format.write_array_header_1_0(header, described)
+
+    def contents() -> Iterable[bytes]:
+        yield header.getvalue()
+        for part in parts:
+            for rows in parts_of(len(part), dtype.itemsize):
+                yield np.ascontiguousarray(part[rows], dtype=dtype).tobytes()
+                forget(part)
+
+    return StoredArray(path.name, dtype.str, length, write_whole(path, contents()))
+
+
+def write_whole(path: Path, contents: Iterable[bytes]) -> str:
+    """Write a file that takes its name when it is whole and on the disk; returns its SHA-256."""
+    digest = hashlib.sha256()
+    temporary = path.with_name(f"{path.name}.part")
+    with temporary.open("wb") as file:
+        for content in contents:
+            file.write(content)
+            digest.update(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    return digest.hexdigest()
+
+
+def append_numbers(file: BinaryIO, numbers: NDArray[Any]) -> None:
+    """Write the bytes of an array to an open file."""
+    file.write(np.ascontiguousarray(numbers).tobytes())  # tofile does not say that a disk is full
+
+
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values (m,) in their order, each once.
+
+    >>> distinct(np.array([3, 1, 3]))
+    array([1, 3])
+    """
+    # By sorting: where most values differ, that is many times faster than NumPy's hash table.
+    values = np.sort(values)
+    return values[np.r_[True, values[1:] != values[:-1]]] if len(values) else values
+
+
+def check_node_count(n_nodes: int) -> None:
+    """Raise if there are more nodes than numbers of 32 bits."""
+    if n_nodes > MAX_NODES:
+        raise InvalidInputError(f"A graph has at most {MAX_NODES:,} nodes, got {n_nodes:,}.")

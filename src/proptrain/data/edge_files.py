@@ -1,0 +1,236 @@
+"""Edge lists in files, CSV or Parquet, read a batch of rows at a time."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.tables import edge_columns, require_column
+from proptrain.errors import (
+    FileFormatError,
+    ProptrainError,
+    TableError,
+    UnreadableFileError,
+)
+
+_ROWS = 1 << 18
+"""Rows of a batch."""
+_CSV_BLOCK = 1 << 22
+"""Bytes of a CSV file that are read at a time."""
+_LONGEST = 200
+"""Bytes of an id: all ids of a graph take as many as the longest."""
+_SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeBatch:
+    """Some rows: the ids of both ends (m,), int64 or bytes; weights (m,) or None."""
+
+    sources: NDArray[Any]
+    targets: NDArray[Any]
+    weights: NDArray[np.float64] | None
+    share: float
+    """Of the file, for a progress bar."""
+
+
+@dataclass(frozen=True)
+class EdgeFile:
+    """A file with a row for each edge, and its columns."""
+
+    path: Path
+    source: str
+    target: str
+    weight: str | None
+    names: tuple[str, ...]
+    separator: str
+    """Between cells; empty for Parquet."""
+
+    def batches(self) -> Iterator[EdgeBatch]:
+        """Yield all rows, a batch at a time."""
+        with _told_in_our_words(self.path):
+            for table, share in self._parquet() if not self.separator else self._separated():
+                sources, targets = self._ids(table, self.source), self._ids(table, self.target)
+                weights = None if self.weight is None else self._weights(table)
+                yield EdgeBatch(sources, targets, weights, share)
+
+    def _columns(self) -> list[str]:
+        return [self.source, self.target, *([] if self.weight is None else [self.weight])]
+
+    def _parquet(self) -> Iterator[tuple[Any, float]]:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path) as file:
+            n_rows = max(1, file.metadata.num_rows)
+            for batch in file.iter_batches(_ROWS, columns=self._columns()):
+                yield batch, batch.num_rows / n_rows
+
+    def _separated(self) -> Iterator[tuple[Any, float]]:
+        import pyarrow as pa
+        from pyarrow import csv as pa_csv
+
+        # As text first: what looks like a number may be none, such as 007.
+        ends = {self.source: pa.string(), self.target: pa.string()}
+        weight = {} if self.weight is None else {self.weight: pa.float64()}
+        size, before = max(1, self.path.stat().st_size), 0
+        with self.path.open("rb") as raw:
+            compression = "gzip" if self.path.suffix == ".gz" else None
+            with pa_csv.open_csv(
+                pa.input_stream(raw, compression=compression),
+                pa_csv.ReadOptions(
+                    column_names=list(self.names), skip_rows=1, block_size=_CSV_BLOCK
+                ),
+                pa_csv.ParseOptions(delimiter=self.separator),
+                pa_csv.ConvertOptions(
+                    include_columns=self._columns(), column_types={**ends, **weight}, null_values=[]
+                ),
+            ) as reader:
+                for batch in reader:
+                    here = raw.tell()
+                    yield batch, (here - before) / size
+                    before = here
+
+    def _ids(self, table: Any, column: str) -> NDArray[Any]:
+        try:
+            return ids_of(table.column(table.schema.get_field_index(column)))
+        except TableError as error:
+            raise TableError(f"Column {column!r} of {self.path.name}: {error}") from error
+
+    def _weights(self, table: Any) -> NDArray[np.float64]:
+        import pyarrow as pa
+
+        try:
+            numbers = table.column(table.schema.get_field_index(self.weight)).cast(pa.float64())
+        except pa.ArrowInvalid as error:
+            raise TableError(f"Weights must be numbers in {self.path.name}: {error}") from error
+        if numbers.null_count:
+            raise TableError(
+                f"Weights must be numbers, but column {self.weight!r} of {self.path.name} has "
+                "empty cells. Fill them in, or leave the weights out."
+            )
+        return np.asarray(numbers.to_numpy(zero_copy_only=False))
+
+
+def open_edges(
+    path: Path, source: str | None = None, target: str | None = None, weight: str | None = None
+) -> EdgeFile:
+    """Look at the beginning of a file and settle which of its columns are the ends of an edge."""
+    is_separated = path.name.lower().endswith(_SEPARATED)
+    if not is_separated and path.suffix.lower() != ".parquet":
+        raise FileFormatError(
+            f"An edge list must be one of {', '.join(_SEPARATED)}, .parquet; got {path.name}."
+        )
+    with _told_in_our_words(path):
+        if not path.is_file():
+            what = "is a directory" if path.is_dir() else "does not exist"
+            raise UnreadableFileError(f"An edge list must be a file, but {path} {what}.")
+        names, separator = _header(path) if is_separated else (_parquet_names(path), "")
+    if len(set(names)) < len(names):
+        raise TableError(f"Column names must differ, but {path.name} has {', '.join(names)}.")
+    ends = edge_columns(names, source, target, path.name)
+    if weight is not None:
+        require_column(weight, names, path.name)
+    return EdgeFile(path, *ends, weight, tuple(names), separator)
+
+
+def _parquet_names(path: Path) -> list[str]:
+    import pyarrow.parquet as pq
+
+    return list(pq.read_schema(path).names)
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+    if not line.strip():
+        raise FileFormatError(
+            f"{path.name} is empty. It must have a line of column names and a line for each edge."
+        )
+    separator = "\t" if ".tsv" in path.name.lower() else ","
+    if separator == "," and "," not in line and ";" in line:  # a spreadsheet of many countries
+        separator = ";"
+    (names,) = csv.reader([line.rstrip("\r\n")], delimiter=separator)
+    return [name.strip() for name in names], separator
+
+
+def ids_of(column: Any) -> NDArray[Any]:
+    r"""Return the ids of an Arrow column: int64 if all are whole numbers, else bytes in UTF-8.
+
+    Text is a number only if it is written as one: "7" is, "007" is not.
+
+    >>> import pyarrow as pa
+    >>> ids_of(pa.array(["7", "12"])), ids_of(pa.array(["007", "é"])).tolist()
+    (array([ 7, 12]), [b'007', b'\xc3\xa9'])
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.null_count:
+        raise TableError(f"Every edge must have two ids, but {column.null_count:,} are missing.")
+    if pa.types.is_integer(column.type):
+        try:
+            return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid as error:
+            raise TableError(f"Ids must be below 2^63: {error}") from error
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise TableError(f"Ids must be whole numbers or text, got {column.type}.")
+    column = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    try:
+        numbers = column.cast(pa.int64())
+        if pc.all(pc.equal(numbers.cast(pa.string()), column)).as_py() is not False:
+            return np.asarray(numbers.to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:  # text, then
+        pass
+    return _as_bytes(column)
+
+
+def _as_bytes(column: Any) -> NDArray[np.bytes_]:
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(column)
+    shortest, longest = (int(pc.min_max(lengths)[end].as_py()) for end in ("min", "max"))
+    if shortest == 0:
+        raise TableError("Every edge must have two ids, but some are empty.")
+    if longest > _LONGEST:
+        raise TableError(
+            f"Ids must be of at most {_LONGEST} bytes, got one of {longest:,}. Number the nodes."
+        )
+    if pc.any(pc.match_substring(column, "\0")).as_py():
+        raise TableError("Ids must be text without the character 0.")
+    # Bytes, each id with zeros up to the longest: they sort and compare as the text does.
+    _, starts, content = column.buffers()
+    ends = np.frombuffer(starts, np.int32)[column.offset : column.offset + len(column) + 1]
+    ids = np.zeros((len(column), longest), dtype=np.uint8)
+    is_filled = np.arange(longest) < np.diff(ends)[:, None]
+    ids[is_filled] = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+    return ids.view(f"S{longest}").ravel()
+
+
+@contextmanager
+def _told_in_our_words(path: Path) -> Iterator[None]:
+    """Say why a file could not be read."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except ProptrainError:
+        raise
+    except (pa.ArrowException, UnicodeError, EOFError, gzip.BadGzipFile) as error:
+        raise FileFormatError(
+            f"{path.name} cannot be read as {path.suffix}: {error}. Check that it is whole, and "
+            "that every row has as many cells as there are column names."
+        ) from error
+    except OSError as error:
+        if error.errno is None:  # of a decoder's making
+            raise FileFormatError(f"{path.name} is cut short or damaged: {error}.") from error
+        raise UnreadableFileError(f"{path} cannot be read: {error.strerror}.") from error

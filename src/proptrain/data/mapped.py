@@ -1,0 +1,90 @@
+"""Matrices that lie in files and are looked at a part at a time.
+
+Pages of a mapped file count as memory of the process as long as it has them at hand, whether or not
+the system could take them back. So whoever walks through a large matrix here reads a part, and has
+the pages forgotten before the next: the file's content stays, in the system's cache or on disk.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from proptrain.files import unwritable_is_ours
+
+SMALL = 1 << 24
+"""Bytes up to which a matrix need not lie in a file, and of a part that is looked at."""
+
+Room: TypeAlias = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
+"""Makes a matrix of zeros, in memory or in a file."""
+
+
+def room_for(
+    shape: tuple[int, ...],
+    dtype: DTypeLike,
+    folder: str | Path | None = None,
+    *,
+    small: int | None = None,
+) -> NDArray[Any]:
+    """Return zeros to be written to: in memory if they are few, else in a file without a name.
+
+    The file lies in ``folder``, by default where temporary files do (TMPDIR), and is gone with the
+    array, however the process ends. Its space is taken at once: a full disk is an error here, where
+    later it would be the end of the process.
+    """
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if size <= (SMALL if small is None else small):
+        return np.zeros(shape, dtype)
+    place = Path(folder or tempfile.gettempdir())
+    with unwritable_is_ours(place), tempfile.TemporaryFile(dir=place) as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            file.truncate(size)
+        return np.memmap(file, dtype, mode="r+", shape=shape)
+
+
+def forget(*arrays: Any) -> None:
+    """Let go of the pages of arrays that lie in files; others are left alone."""
+    for array in arrays:
+        owner = _mapped_one(array)
+        # A copy of a mapped array is of its type but has no file; and what was written to
+        # a private one ("c") is in no file either.
+        pages = getattr(owner, "_mmap", None)
+        if pages is not None and owner.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+            pages.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped_one(array: Any) -> Any:
+    """Return the mapped array that another is a view of, or None."""
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array
+
+
+def parts_of(n_rows: int, row_bytes: int, part: int | None = None) -> Iterator[slice]:
+    """Cut rows into parts of about so many bytes.
+
+    >>> list(parts_of(5, row_bytes=10, part=20))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, (part or SMALL) // max(1, row_bytes))
+    for first in range(0, n_rows, step):
+        yield slice(first, min(n_rows, first + step))
+
+
+def row_sums(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum of each row (n,), without having all of the matrix in memory."""
+    sums = np.empty(len(matrix), matrix.dtype)
+    for rows in parts_of(len(matrix), matrix.shape[1] * matrix.itemsize):
+        sums[rows] = matrix[rows].sum(axis=1)
+        forget(matrix)
+    return sums

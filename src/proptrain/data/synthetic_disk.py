@@ -1,0 +1,173 @@
+"""Graphs made up straight to disk, with features and labels: larger than memory allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.disk import DiskGraph, OnPart
+from proptrain.data.disk_build import budget_of, building
+from proptrain.data.disk_sort import PairBatch, PairSort, sort_pairs
+from proptrain.data.disk_writer import append_numbers, distinct, write_array, write_rest
+from proptrain.data.manifest import MANIFEST
+from proptrain.data.mapped import forget, parts_of
+from proptrain.data.synthetic import check_sizes, draw_keys
+from proptrain.errors import InvalidInputError
+from proptrain.files import unwritable_is_ours
+
+_BATCH = 1 << 20
+"""Edges that are drawn at a time."""
+_KEY_BYTES = 64
+"""Memory that finding repetitions takes for each edge."""
+_SIGNAL = 0.3
+"""Standard deviation of a class's mean features, beside 1 of a node's own."""
+
+
+def write_power_law_graph(
+    folder: str | Path,
+    n_nodes: int,
+    n_edges: int,
+    n_classes: int,
+    *,
+    noise: float = 0.2,
+    seed: int = 0,
+    memory: str | int = "2GB",
+    on_part: OnPart = lambda _: None,
+) -> NDArray[np.int64]:
+    """Draw what `power_law_graph` draws, from other random numbers, to a folder; returns classes.
+
+    Interrupted, the same call goes on where it was.
+    """
+    check_sizes(n_nodes, n_edges, n_classes, noise)
+    out, budget = Path(folder), budget_of(memory)
+    told = {"synthetic": [n_nodes, n_edges, n_classes, noise, seed]}
+    random = np.random.Generator(np.random.SFC64(seed))
+    number = random.permutation(n_nodes)
+    with building(out, told, overwrite=False) as work:
+        if not (out / MANIFEST).exists():
+            paths = _draw(work, n_edges, (n_nodes, n_classes, noise), budget, random, on_part)
+            sources = [_Keys(path, number) for path in paths]
+            sort = PairSort(work / "sort", n_nodes, is_weighted=False, budget=budget)
+            write_rest(out, *sort_pairs(sources, out, sort, lambda part: on_part(0.6 * part)))
+    labels = np.empty(n_nodes, dtype=np.int64)
+    labels[number] = np.arange(n_nodes) % n_classes
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class _Keys:
+    """Edges, each as one number, in a file."""
+
+    path: Path
+    number: NDArray[np.int64]
+
+    def batches(self) -> Iterator[PairBatch]:
+        """Yield all edges, a part at a time."""
+        keys = np.load(self.path, mmap_mode="r")
+        for part in parts_of(len(keys), 8, 8 * _BATCH):
+            low, high = np.divmod(np.array(keys[part]), len(self.number))
+            forget(keys)
+            yield PairBatch(self.number[low], self.number[high], None, len(low) / len(keys))
+
+
+def _draw(
+    work: Path,
+    n_edges: int,
+    shape: tuple[int, int, float],
+    budget: int,
+    random: np.random.Generator,
+    on_part: OnPart,
+) -> list[Path]:
+    """Draw so many different edges into files, by the remainders of their keys."""
+    if (work / "drawn").exists():
+        on_part(0.4)
+        return sorted(work.glob("keys-*.npy"))
+    n_files = 1 + n_edges * _KEY_BYTES // budget
+    paths = [work / f"keys-{k:05}.npy" for k in range(n_files)]
+    files = [work / f"keys-{k:05}.bin" for k in range(n_files)]
+    for file in files:
+        file.write_bytes(b"")
+    n_found, sizes = 0, np.zeros(n_files, np.int64)
+    while n_found < n_edges:  # self-loops and repetitions are drawn again
+        n_drawn = math.ceil(1.05 * (n_edges - n_found)) + 10
+        for first in range(0, n_drawn, _BATCH):
+            _append(draw_keys(min(_BATCH, n_drawn - first), *shape, random), files)
+            on_part(0.3 * min(_BATCH, n_drawn - first) / (1.2 * n_edges))
+        for place, file in enumerate(files):
+            keys = distinct(np.fromfile(file, np.int64))
+            with file.open("wb") as opened:
+                append_numbers(opened, keys)
+            sizes[place] = len(keys)
+        n_found = int(sizes.sum())
+    too_many = random.multivariate_hypergeometric(sizes, n_found - n_edges, method="marginals")
+    for file, path, n_dropped in zip(files, paths, too_many, strict=True):
+        keys = np.fromfile(file, np.int64)
+        write_array(path, np.delete(keys, random.choice(len(keys), n_dropped, replace=False)))
+        file.unlink()
+    (work / "drawn").touch()
+    return paths
+
+
+def _append(keys: NDArray[np.int64], files: list[Path]) -> None:
+    remainders = keys % len(files)
+    for place, path in enumerate(files):
+        with path.open("ab") as file:
+            append_numbers(file, keys[remainders == place])
+
+
+def write_features(
+    path: Path, classes: NDArray[np.int64], n_features: int, *, seed: int = 0
+) -> None:
+    """Write features (n, f) to a .npy file: each node's own noise about the mean of its class."""
+    random = np.random.Generator(np.random.SFC64([seed, 1]))
+    shape = (int(classes.max()) + 1, n_features)
+    means = np.float32(_SIGNAL) * random.standard_normal(shape, dtype=np.float32)
+    temporary = path.with_name(f"{path.name}.part.npy")
+    with unwritable_is_ours(path):
+        size = (len(classes), n_features)
+        features = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=size)
+        for rows in parts_of(len(classes), 4 * n_features):
+            own = random.standard_normal((rows.stop - rows.start, n_features), dtype=np.float32)
+            features[rows] = own + means[classes[rows]]
+            features.flush()
+            forget(features)
+        temporary.replace(path)
+
+
+def write_synthetic(
+    folder: str | Path,
+    n_nodes: int,
+    n_edges: int,
+    n_classes: int,
+    *,
+    n_features: int = 100,
+    labelled: float = 0.05,
+    noise: float = 0.2,
+    seed: int = 0,
+    memory: str | int = "2GB",
+    on_part: OnPart = lambda _: None,
+) -> DiskGraph:
+    """Write a whole problem to a folder: graph/, features.npy, labels.npy and truth.npy.
+
+    Labels are -1 but for a share ``labelled`` of the nodes; the truth has all of them. What an
+    interrupted call has finished is kept.
+    """
+    if not 0 < labelled <= 1:
+        raise InvalidInputError(f"labelled is a share above 0 and at most 1, got {labelled}.")
+    out = Path(folder)
+    with unwritable_is_ours(out):
+        out.mkdir(exist_ok=True)
+    if not (out / "truth.npy").exists():
+        how: dict[str, Any] = {"noise": noise, "seed": seed, "memory": memory, "on_part": on_part}
+        classes = write_power_law_graph(out / "graph", n_nodes, n_edges, n_classes, **how)
+        write_features(out / "features.npy", classes, n_features, seed=seed)
+        is_known = np.random.default_rng([seed, 2]).random(n_nodes) < labelled
+        write_array(out / "labels.npy", np.where(is_known, classes, -1))
+        write_array(out / "truth.npy", classes)
+    return DiskGraph(out / "graph")

@@ -1,0 +1,196 @@
+"""Models that were fitted from disk, in a folder: nothing pickled, large arrays one to a file.
+
+::
+
+    model/
+      disk_model.json      what it is: parameters, classes, and size and hash of each other file
+      weights.safetensors  the network
+      predictions.npy      (n, C) probabilities of the graph's nodes
+      given.npy            (n,) class codes that were given, -1 for none
+      reached.npy          (n,) whether a training label reached the node
+      ids.npy              (n,) the nodes' ids, if they are not 0 … n-1
+      encoder.skops        what turns a node table's columns into features
+
+It tells the nodes that it was fitted to, and new ones from their features. The graph is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import proptrain
+from proptrain.data.disk import DiskGraph, checksum_of
+from proptrain.data.disk_nodes import map_array
+from proptrain.data.graph import Graph
+from proptrain.data.mapped import forget, parts_of
+from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.estimator import PTAClassifier
+from proptrain.files import whole_folder
+from proptrain.from_disk import FittedFromDisk
+from proptrain.model_arrays import check_array
+from proptrain.persistence import (
+    SavedModel,
+    array_from_json,
+    array_to_json,
+    parameters_to_json,
+    parse_arrays,
+    parse_encoder,
+)
+from proptrain.train.loop import Weights
+
+DESCRIPTION = "disk_model.json"
+FORMAT = 1
+_FILES = {"weights.safetensors", "predictions.npy", "given.npy", "reached.npy"}
+_OPTIONAL = {"ids.npy", "encoder.skops"}
+
+
+@dataclass(frozen=True, eq=False)
+class DiskModel:
+    """A model that was fitted from disk; its arrays of all nodes are mapped and not read."""
+
+    classes: NDArray[Any]
+    weights: Weights
+    predictions: NDArray[np.float32]
+    given: NDArray[np.int64]
+    reached: NDArray[np.bool_]
+    stored_ids: NDArray[Any] | None
+    encoder: Any
+    table: dict[str, Any] | None
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.predictions)
+
+    def ids(self, nodes: slice) -> NDArray[Any]:
+        """Return the ids of some nodes."""
+        if self.stored_ids is None:
+            return np.arange(*nodes.indices(self.n_nodes))
+        ids = np.array(self.stored_ids[nodes])
+        return np.char.decode(ids, "utf-8") if ids.dtype.kind == "S" else ids
+
+    def parts(self) -> Iterator[slice]:
+        """Yield the nodes, some at a time, and let go of what was read of them."""
+        for rows in parts_of(self.n_nodes, 4 * self.predictions.shape[1]):
+            yield rows
+            forget(self.predictions, self.given, self.reached, self.stored_ids)
+
+    def as_saved(self) -> SavedModel:
+        """Return what tells new nodes from their features, as other models do."""
+        estimator = PTAClassifier(n_hidden=self.weights["weight1"].shape[1])
+        estimator.weights_, estimator.classes_ = self.weights, self.classes
+        estimator.n_features_in_ = len(self.weights["weight1"])
+        estimator.graph_ = Graph.without_edges(1)  # the graph is not here, nor is it needed
+        return SavedModel(estimator, self.ids(slice(None)), self.encoder, self.table)
+
+
+def save_disk_model(
+    folder: str | Path,
+    classifier: PTAClassifier,
+    fitted: FittedFromDisk,
+    graph: DiskGraph,
+    *,
+    encoder: Any = None,
+    table: dict[str, Any] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a model to a folder, whole or not at all."""
+    from safetensors.numpy import save
+
+    with whole_folder(folder, overwrite=overwrite) as place:
+        (place / "weights.safetensors").write_bytes(save(fitted.trained.weights))
+        _write_rows(place / "predictions.npy", fitted.distributions)
+        np.save(place / "given.npy", fitted.given)
+        np.save(place / "reached.npy", fitted.reached)
+        if graph.manifest.ids is not None:
+            stored = map_array(graph.folder / "ids.npy")
+            _write_rows(place / "ids.npy", stored)
+        if encoder is not None:
+            import skops.io
+
+            (place / "encoder.skops").write_bytes(skops.io.dumps(encoder))
+        description = {
+            "format": FORMAT,
+            "proptrain": proptrain.__version__,
+            "parameters": parameters_to_json(classifier.get_params(deep=False)),
+            "classes": array_to_json(fitted.classes),
+            "epochs": len(fitted.trained.history.train_loss),
+            "best_epoch": fitted.trained.best_epoch,
+            "batch_size": fitted.batch_size,
+            "n_nodes": graph.n_nodes,
+            "table": table,
+            "files": {path.name: checksum_of(path) for path in sorted(place.iterdir())},
+        }
+        (place / DESCRIPTION).write_text(json.dumps(description, ensure_ascii=False, indent=1))
+
+
+def _write_rows(path: Path, rows: NDArray[Any]) -> None:
+    file = np.lib.format.open_memmap(path, mode="w+", dtype=rows.dtype, shape=rows.shape)
+    for part in parts_of(len(rows), rows[:1].nbytes or 1):
+        file[part] = rows[part]
+        file.flush()
+        forget(file, rows)
+
+
+def is_disk_model(folder: Path) -> bool:
+    """Tell whether a folder is of `save_disk_model`'s making."""
+    return (folder / DESCRIPTION).is_file()
+
+
+def load_disk_model(folder: str | Path) -> DiskModel:
+    """Read a model that `save_disk_model` wrote, or say what is wrong with it."""
+    folder = Path(folder)
+    try:
+        told = json.loads((folder / DESCRIPTION).read_bytes())
+        if told["format"] != FORMAT or not _FILES <= set(told["files"]) <= _FILES | _OPTIONAL:
+            raise FileFormatError("it is of another proptrain's making.")
+        for name, expected in told["files"].items():
+            if checksum_of(folder / name) != expected:
+                raise FileFormatError(f"{name} was changed after it was written.")
+        return _checked(folder, told)
+    except FileFormatError as fault:
+        raise FileFormatError(f"Cannot use the model {folder}: {fault} Fit it again.") from fault
+    except OSError as error:
+        raise UnreadableFileError(
+            f"{folder} is no whole model: {error.filename or ''} {error.strerror or error}."
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FileFormatError(
+            f"{folder} is no complete proptrain model ({type(error).__name__}: {error}). Fit it "
+            "again."
+        ) from error
+
+
+def _checked(folder: Path, told: dict[str, Any]) -> DiskModel:
+    files, n_nodes = told["files"], told["n_nodes"]
+    classes = array_from_json(told["classes"])
+    weights = parse_arrays((folder / "weights.safetensors").read_bytes())
+    n_features, n_hidden = weights["weight1"].shape
+    shapes = {"weight1": (n_features, n_hidden), "bias1": (n_hidden,)}
+    shapes |= {"weight2": (n_hidden, len(classes)), "bias2": (len(classes),)}
+    for name, shape in shapes.items():
+        check_array(name, weights[name], "f", shape)
+    arrays = {}
+    wanted = {"predictions": ("f", (n_nodes, len(classes))), "given": ("i", (n_nodes,))}
+    for name, (kind, size) in {**wanted, "reached": ("b", (n_nodes,))}.items():
+        arrays[name] = map_array(folder / f"{name}.npy")
+        if arrays[name].dtype.kind != kind or arrays[name].shape != size:
+            raise FileFormatError(f"{name}.npy is of another shape than the model.")
+    given = arrays["given"]
+    if given.size and not -1 <= given.min() <= given.max() < len(classes):
+        raise FileFormatError("given.npy must hold class codes.")
+    ids = map_array(folder / "ids.npy") if "ids.npy" in files else None
+    if ids is not None and (ids.shape != (n_nodes,) or ids.dtype.kind not in "iS"):
+        raise FileFormatError("ids.npy must have an id for each node.")
+    encoder = None
+    if "encoder.skops" in files:
+        encoder = parse_encoder((folder / "encoder.skops").read_bytes())
+    return DiskModel(classes, weights, **arrays, stored_ids=ids, encoder=encoder,
+                     table=told["table"])  # fmt: skip

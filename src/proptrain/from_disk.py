@@ -1,0 +1,156 @@
+"""The three steps from disk: graph, features, soft labels and predictions in files throughout.
+
+The same functions as `PTAClassifier.fit` has, in the same order and with the same random numbers,
+given an engine that reads the graph from disk and arrays that lie in files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from proptrain.classifier import is_reached
+from proptrain.data.disk import DiskGraph
+from proptrain.data.mapped import forget, parts_of
+from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
+from proptrain.errors import InvalidInputError
+from proptrain.estimator import PTAClassifier
+from proptrain.kernels import OnStep
+from proptrain.memory import parse_memory
+from proptrain.problem import label_roles
+from proptrain.propagate.blocked import BlockedEngine
+from proptrain.propagate.labels import propagate_labels
+from proptrain.train.loop import OnEpoch, Trained, predict_probabilities, train_predictor
+from proptrain.train.stopping import StoppingNodes
+
+_N_PROPAGATIONS = 3
+"""Of the training labels, of the stopping labels, of the predictions."""
+_FOR_TRAINING = 0.25
+"""Share of the memory that a batch may take."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedFromDisk:
+    """What a fit from disk came to; arrays with a row for each node may lie in files."""
+
+    classes: NDArray[Any]
+    trained: Trained
+    given: NDArray[np.int64]
+    """Class codes (n,), -1 for unlabelled."""
+    stopping: NDArray[np.int64]
+    distributions: NDArray[np.float32]
+    """(n, C), rows sum to 1."""
+    reached: NDArray[np.bool_]
+    batch_size: int | None
+
+
+def fit_from_disk(
+    classifier: PTAClassifier,
+    graph: DiskGraph | str | Path,
+    features: Any,
+    y: Any,
+    *,
+    memory: str | int = "2GB",
+    scratch: str | Path | None = None,
+    stopping: Any = None,
+    on_epoch: OnEpoch | None = None,
+    on_step: OnStep | None = None,
+) -> FittedFromDisk:
+    """Fit a classifier's method and settings to a graph on disk, within a limit of memory.
+
+    ``features`` (n, f) may be a `numpy.memmap`, labels ``y`` (n,) are as in `PTAClassifier.fit`;
+    both in the order of the graph's nodes. Large arrays go to files without a name in ``scratch``.
+    With the classifier's ``batch_size`` None, training is in one step for all nodes if that fits
+    into the memory, else in batches that do. ``on_step`` is told the share of all propagation that
+    has just been done.
+    """
+    disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
+    _check_able(classifier, features, disk)
+    random = check_random_state(classifier.random_state)
+    posing = {
+        "stopping_fraction": classifier.stopping_fraction,
+        "unlabelled": classifier.unlabelled,
+    }
+    codes, classes, train, stop = label_roles(y, stopping, random=random, **posing)
+    if len(codes) != disk.n_nodes:
+        raise InvalidInputError(
+            f"y must have a label or a marker for each of the graph's {disk.n_nodes:,} nodes, got "
+            f"{len(codes):,}."
+        )
+    engine = BlockedEngine(disk, classifier.normalisation, memory=memory, scratch=scratch)
+    scheme = classifier._scheme()
+
+    def tell(share: float) -> None:
+        if on_step is not None:
+            on_step(share / _N_PROPAGATIONS)
+
+    def spread(known: NDArray[np.int64]) -> NDArray[np.float32]:
+        how = {"clamp": classifier.clamp, "room": engine.room, "on_step": tell}
+        return propagate_labels(codes, known, len(classes), engine, scheme, **how)  # type: ignore[arg-type]
+
+    soft_labels, watched = spread(train), stop if stop.size else train
+    read_out = None if classifier.fast else lambda f: ensemble_predictions(f, engine, scheme)
+    batch_size = classifier.batch_size or _batch_size(
+        disk.n_nodes, features.shape[1], classifier.n_hidden, len(classes), parse_memory(memory)
+    )
+    trained = train_predictor(
+        features,
+        soft_labels,
+        StoppingNodes(watched, codes[watched], spread(watched), read_out),
+        weighting=classifier._weighting(),
+        settings=classifier._settings(classifier.loss_weight),
+        seed=random.randint(2**31 - 1),
+        batch_size=batch_size,
+        on_epoch=on_epoch,
+    )
+    reached = np.empty(disk.n_nodes, dtype=bool)
+    for rows in parts_of(disk.n_nodes, 4 * len(classes)):
+        reached[rows] = is_reached(soft_labels[rows])
+        forget(soft_labels)
+    del soft_labels
+    own = _told(trained, features, engine)
+    scores = engine.propagate(own, scheme, on_step=tell)
+    for rows in parts_of(disk.n_nodes, 4 * len(classes)):
+        own[rows] = spread_or_own(scores[rows], own[rows])
+        forget(own, scores)
+    return FittedFromDisk(classes, trained, codes, stop, own, reached, batch_size)
+
+
+def _check_able(classifier: PTAClassifier, features: Any, graph: DiskGraph) -> None:
+    if not isinstance(classifier, PTAClassifier) or classifier.equal_hops is not None:
+        raise InvalidInputError(
+            "From disk, PTA, PTA(F), PTS and PTD can be fitted; other methods need the graph in "
+            "memory (--engine local)."
+        )
+    if getattr(features, "ndim", 0) != 2 or features.shape[0] != graph.n_nodes:
+        raise InvalidInputError(
+            f"Features must have a row for each of the graph's {graph.n_nodes:,} nodes, got shape "
+            f"{np.shape(features)}."
+        )
+
+
+def _told(trained: Trained, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:
+    """Return f(X) (n, C), a part at a time."""
+    n_nodes, n_classes = features.shape[0], trained.weights["weight2"].shape[1]
+    told = engine.room((n_nodes, n_classes), np.float32)
+    n_hidden = trained.weights["weight1"].shape[1]
+    for rows in parts_of(n_nodes, 4 * (features.shape[1] + n_hidden + n_classes)):
+        told[rows] = predict_probabilities(trained.weights, features[rows])
+        forget(features, told)
+    return told
+
+
+def _batch_size(
+    n_nodes: int, n_features: int, n_hidden: int, n_classes: int, memory: int
+) -> int | None:
+    """Return how many nodes can be trained on at a time; None if all can."""
+    # A row: its features twice, hidden units with their gradients, scores, targets and more. Of the
+    # limit itself, not of what is left of it: the same call shall train the same model.
+    row = 4 * (2 * n_features + 4 * n_hidden + 10 * n_classes)
+    fitting = int(_FOR_TRAINING * memory) // row
+    return None if fitting >= n_nodes else 1 << max(0, fitting.bit_length() - 1)

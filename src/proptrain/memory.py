@@ -1,0 +1,76 @@
+"""How much memory this process has, had at most, and may have."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from proptrain.errors import InvalidInputError
+
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)}
+_UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)}
+_UNKNOWN = 500_000_000
+"""Taken for Python and its libraries where the system does not tell."""
+
+
+def parse_memory(given: str | int) -> int:
+    """Return a number of bytes, said as a number or with a unit.
+
+    >>> parse_memory("2GB"), parse_memory("1.5 GiB"), parse_memory(1000)
+    (2000000000, 1610612736, 1000)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(given))
+    if found is None or found[2].upper() not in _UNITS or float(found[1]) == 0:
+        raise InvalidInputError(
+            f"Memory must be a number of bytes, or one with a unit such as 500MB or 2GB; got "
+            f"{given!r}."
+        )
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def in_words(n_bytes: float) -> str:
+    """Write a number of bytes for humans.
+
+    >>> in_words(2_345_678_901), in_words(12)
+    ('2.35 GB', '12 B')
+    """
+    for unit in ("TB", "GB", "MB", "KB"):
+        if n_bytes >= _UNITS[unit]:
+            return f"{n_bytes / _UNITS[unit]:.3g} {unit}"
+    return f"{n_bytes:.0f} B"
+
+
+def left_of(limit: int) -> int:
+    """Return what this process may still take of a limit; below 0 if it has more already."""
+    return limit - (resident_memory() or _UNKNOWN)
+
+
+def resident_memory() -> int | None:
+    """Return what this process has in memory now, in bytes, where the system tells it."""
+    return memory_told("VmRSS")
+
+
+def peak_memory() -> int | None:
+    """Return the most that this process has had in memory, in bytes, where the system tells it."""
+    return memory_told("VmHWM")
+
+
+def memory_told(kind: str) -> int | None:
+    """Ask Linux what this process has (VmRSS), or had at most (VmHWM), in bytes.
+
+    Other systems know only the most, and Windows tells neither.
+    """
+    if sys.platform == "win32":
+        return None
+    # Not ru_maxrss, which on Linux begins with the peak of the process that started this one.
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    told = [line.split()[1] for line in lines if line.startswith(f"{kind}:")]
+    if told:
+        return 1024 * int(told[0])
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most

@@ -1,0 +1,138 @@
+"""Training in mini-batches: features and soft labels may lie in files, and a batch is in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from proptrain.data.mapped import forget, room_for, row_sums
+from proptrain.train.backend import Backend
+from proptrain.train.learner import Forward, Targets, finite, judged_rows
+from proptrain.train.predictor import Network
+from proptrain.train.stopping import StoppingNodes
+from proptrain.train.weighting import Weighting
+
+if TYPE_CHECKING:
+    from proptrain.train.loop import TrainSettings
+
+_RUN = 16
+"""Rows that stay together when rows are shuffled: a disk is read by pages, not by rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Rows dealt out to batches of at most some size, anew every time they are asked for.
+
+    Short runs of neighbouring rows stay together. Batches differ by a run at most, so that none
+    is so small that its step means little; the rows of each are ascending.
+
+    >>> [batch.tolist() for batch in Batches(np.arange(5), 9, np.random.default_rng(0))]
+    [[0, 1, 2, 3, 4]]
+    """
+
+    rows: NDArray[np.int64]
+    size: int
+    random: np.random.Generator = field(repr=False)
+
+    @property
+    def n_batches(self) -> int:
+        """How many there are in an epoch."""
+        return max(1, -(-len(self.rows) // self.size))
+
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+        if self.n_batches == 1:
+            yield self.rows
+            return
+        run = min(_RUN, max(1, self.size // 2))
+        firsts = self.random.permutation(-(-len(self.rows) // run)) * run
+        places = (firsts[:, None] + np.arange(run)).ravel()
+        for batch in np.array_split(places[places < len(self.rows)], self.n_batches):
+            yield self.rows[np.sort(batch)]
+
+
+class BatchLearner:
+    """What `Learner` is, in steps for one batch after the other.
+
+    A batch's loss counts as much more as the batch is smaller than all that train: on average it
+    is the loss of all, and the weight decay keeps its share. Steps that see less are shorter: the
+    learning rate is divided by the root of the number of batches, as is usual with Adam.
+    """
+
+    def __init__(
+        self,
+        model: Network,
+        features: NDArray[np.float32] | sp.csr_array,
+        soft_labels: NDArray[np.float32],
+        stop: StoppingNodes,
+        weighting: Weighting,
+        settings: TrainSettings,
+        backend: Backend,
+        batch_size: int,
+        seed: int,
+    ) -> None:
+        self._trained_rows = np.flatnonzero(row_sums(soft_labels))
+        self._judged_rows = judged_rows(self._trained_rows, stop)
+        random = np.random.default_rng([seed, 1])  # beside the weights' own
+        self._batches = Batches(self._trained_rows, batch_size, random)
+        self._size = batch_size
+        self._model, self._features, self._soft_labels = model, features, soft_labels
+        self._stop, self._weighting, self._backend = stop, weighting, backend
+        self._loss_weight = settings.loss_weight
+        rate = settings.learning_rate / math.sqrt(self._batches.n_batches)
+        self._optimiser = backend.optimiser(model, rate, settings.weight_decay)
+
+    def step(self, epoch: int) -> float:
+        """Make the steps of an epoch; returns the losses that they were made with, added up."""
+        losses, penalties = [], []
+        for rows in self._batches:
+            log_f, f = self._forward(rows, drop=self._model.drops)
+            loss = self._targets(self._soft_labels, rows).loss(log_f, self._weighting(f, epoch))
+            losses.append(loss.item())
+            penalties.append(self._optimiser.penalty())
+            finite(losses[-1] + penalties[-1], epoch)
+            loss = loss * (len(self._trained_rows) / len(rows))
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._optimiser.step()
+        return sum(losses) + sum(penalties) / len(penalties)
+
+    def judge(self) -> tuple[float, float, float]:
+        """Return the stopping loss, the agreement with the soft labels, the stopping accuracy."""
+        shape = self._stop.soft_labels.shape
+        is_read_out = self._stop.read_out is not None
+        told = room_for(shape if is_read_out else (len(self._stop.nodes), shape[1]), np.float32)
+        stop_loss, n_alike, n_counted = 0.0, 0, 0
+        for first in range(0, len(self._judged_rows), self._size):
+            rows = self._judged_rows[first : first + self._size]
+            with torch.no_grad():
+                log_f, f_tensor = self._forward(rows)
+            f = f_tensor.cpu().numpy()
+            stop_loss += self._targets(self._stop.soft_labels, rows).loss(log_f).item()
+            alike = self._targets(self._soft_labels, rows).count_alike(f)
+            n_alike, n_counted = n_alike + alike[0], n_counted + alike[1]
+            if is_read_out:
+                told[rows] = f
+                forget(told)
+            else:
+                here = np.flatnonzero(np.isin(self._stop.nodes, rows))
+                told[here] = f[np.searchsorted(rows, self._stop.nodes[here])]
+        accuracy = self._stop.accuracy(told) if is_read_out else self._stop.accuracy_of(told)
+        return stop_loss, n_alike / n_counted if n_counted else float("nan"), accuracy
+
+    def _forward(
+        self, rows: NDArray[np.int64], *, drop: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        forward = Forward(self._model, self._features, rows, self._backend)
+        forget(self._features)
+        return forward(drop=drop)
+
+    def _targets(self, soft_labels: NDArray[Any], rows: NDArray[np.int64]) -> Targets:
+        targets = Targets(soft_labels[rows], self._loss_weight, self._backend)
+        forget(soft_labels)
+        return targets

@@ -1,0 +1,137 @@
+"""A network in training: makes the step of an epoch, and says what came of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from proptrain.data.mapped import row_sums
+from proptrain.errors import TrainingError
+from proptrain.kernels import agreement, count_alike
+from proptrain.train.backend import Backend
+from proptrain.train.loss import soft_label_loss
+from proptrain.train.predictor import Network
+from proptrain.train.stopping import StoppingNodes
+from proptrain.train.weighting import Weighting
+
+if TYPE_CHECKING:
+    from proptrain.train.loop import TrainSettings
+
+
+class Learner:
+    """A network with all that its training looks at: makes a step, and says what came of it."""
+
+    def __init__(
+        self,
+        model: Network,
+        features: NDArray[np.float32] | sp.csr_array,
+        soft_labels: NDArray[np.float32],
+        stop: StoppingNodes,
+        weighting: Weighting,
+        settings: TrainSettings,
+        backend: Backend,
+    ) -> None:
+        trained_rows = np.flatnonzero(row_sums(soft_labels))
+        judged = judged_rows(trained_rows, stop)
+
+        def measured(rows: NDArray[np.int64]) -> tuple[Forward, Targets]:
+            targets = Targets(soft_labels[rows], settings.loss_weight, backend)
+            return Forward(model, features, rows, backend), targets
+
+        self._weighting = weighting
+        self._judge, self._judged = measured(judged)
+        # Without dropout the forward that judges one step is the forward of the next. With it, a
+        # step has a forward of its own, in which only the nodes with a soft label count.
+        self._is_shared = not model.drops
+        self._practise, self._trained = (
+            (self._judge, self._judged) if self._is_shared else measured(trained_rows)
+        )
+        self._stop = stop.among(judged)
+        self._stop_targets = Targets(self._stop.soft_labels, settings.loss_weight, backend)
+        self._optimiser = backend.optimiser(model, settings.learning_rate, settings.weight_decay)
+        self._known: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def step(self, epoch: int) -> float:
+        """Make the step of an epoch; returns the loss that it was made with."""
+        log_f, f = self._known or self._practise(drop=not self._is_shared)
+        loss = self._trained.loss(log_f, self._weighting(f, epoch))
+        train_loss = finite(loss.item() + self._optimiser.penalty(), epoch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        return train_loss
+
+    def judge(self) -> tuple[float, float, float]:
+        """Return the stopping loss, the agreement with the soft labels, the stopping accuracy."""
+        with torch.set_grad_enabled(self._is_shared):
+            log_f, f = self._judge()
+        self._known = (log_f, f) if self._is_shared else None
+        told = f.cpu().numpy()
+        stop_loss = self._stop_targets.loss(log_f).item()
+        return stop_loss, self._judged.agreement(told), self._stop.accuracy(told)
+
+
+def judged_rows(trained_rows: NDArray[np.int64], stop: StoppingNodes) -> NDArray[np.int64]:
+    """Return the nodes whose prediction is looked at after a step: all, if it is read out."""
+    if stop.read_out is not None:
+        return np.arange(len(stop.soft_labels))
+    stop_rows = np.union1d(np.flatnonzero(row_sums(stop.soft_labels)), stop.nodes)
+    return np.union1d(trained_rows, stop_rows)
+
+
+class Forward:
+    """log f and f of some nodes, from the features that a network needs for them."""
+
+    def __init__(
+        self,
+        model: Network,
+        features: NDArray[np.float32] | sp.csr_array,
+        rows: NDArray[np.int64],
+        backend: Backend,
+    ) -> None:
+        self._network, needed = model.narrowed(rows)
+        all_of_them = needed is None or len(needed) == features.shape[0]
+        self._features = backend.features(features if all_of_them else features[needed])
+        self._backend = backend
+
+    def __call__(self, *, drop: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return both, with dropout or without."""
+        return self._backend.probabilities(self._network.train(drop)(self._features))
+
+
+class Targets:
+    """Soft labels as tensors, with the loss and the agreement they are measured by."""
+
+    def __init__(
+        self, soft_labels: NDArray[np.float32], loss_weight: float, backend: Backend
+    ) -> None:
+        self.soft_labels = backend.tensor(soft_labels)
+        self._scale = loss_weight / self.soft_labels.shape[1]
+        likeliest = soft_labels.argmax(axis=1)
+        self._likeliest = np.where(soft_labels.sum(axis=1) > 0, likeliest, -1)
+
+    def loss(self, log_f: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the soft-label loss times lambda1 over the number of classes."""
+        return self._scale * soft_label_loss(log_f, self.soft_labels, weights)
+
+    def agreement(self, f: NDArray[np.float32]) -> float:
+        """Return the share of nodes with a soft label whose likeliest class is f's as well."""
+        return agreement(f, self._likeliest)
+
+    def count_alike(self, f: NDArray[np.float32]) -> tuple[int, int]:
+        """Return the number of these nodes, and of all with a soft label."""
+        return count_alike(f, self._likeliest)
+
+
+def finite(loss: float, epoch: int) -> float:
+    """Return the loss, or say what to do about one that is not finite."""
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"Training must have a finite loss, but in epoch {epoch} it is {loss}. Scale the "
+            "features to ordinary size (around 1), or lower learning_rate or loss_weight."
+        )
+    return loss

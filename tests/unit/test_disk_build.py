@@ -1,0 +1,501 @@
+"""From edge lists to a graph in a folder: what `Graph` makes of them, whatever comes between."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proptrain.data import disk_build, disk_ids, disk_sort, disk_writer, edge_files
+from proptrain.data.convert import graph_from_edges
+from proptrain.data.disk import DiskGraph
+from proptrain.data.disk_build import Nodes, build_graph
+from proptrain.data.edge_files import ids_of
+from proptrain.data.manifest import MANIFEST, WORK
+from proptrain.data.noise import noise_rate
+from proptrain.data.synthetic_disk import write_power_law_graph, write_synthetic
+from proptrain.errors import (
+    FileFormatError,
+    GraphError,
+    InvalidInputError,
+    OutputExistsError,
+    ProptrainError,
+    TableError,
+    UnreadableFileError,
+    UnwritableOutputError,
+)
+
+MEMORY = "64GB"
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    """Do not wait for the disk: what is tested is a process that ends, and tests are many."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def same(graph, wanted):
+    """Equal to the bit, with the same counts."""
+    for part in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(
+            getattr(graph.adjacency, part), getattr(wanted.adjacency, part)
+        )
+    assert graph.counts == wanted.counts
+
+
+def cramped(monkeypatch):
+    """Have everything done in many small parts, as if memory were short."""
+    for name, value in (("_FEWEST", 8), ("_ROUNDS", 4), ("BLOCK_ENTRIES", 512)):
+        monkeypatch.setattr(disk_sort, name, value)
+    monkeypatch.setattr(disk_build, "budget_of", lambda memory: 4096)
+    monkeypatch.setattr(edge_files, "_ROWS", 7)
+    monkeypatch.setattr(edge_files, "_CSV_BLOCK", 64)
+    monkeypatch.setattr(disk_ids, "_SAMPLES", 3)
+
+
+def written(folder, pairs, weights, ending, n_files):
+    """Deal edges out to files of one kind."""
+    paths = []
+    for place, rows in enumerate(np.array_split(np.arange(len(pairs)), n_files)):
+        table = pd.DataFrame(pairs[rows], columns=["source", "target"])
+        if weights is not None:
+            table["strength"] = weights[rows]
+        paths.append(folder / f"edges-{place}{ending}")
+        if ending == ".parquet":
+            table.to_parquet(paths[-1])
+        else:
+            table.to_csv(paths[-1], index=False, sep="\t" if ".tsv" in ending else ",")
+    return paths
+
+
+EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), min_size=1, max_size=80)
+
+
+@pytest.mark.parametrize("is_cramped", [False, True])
+@pytest.mark.parametrize("ending", [".csv", ".tsv.gz", ".parquet"])
+@pytest.mark.parametrize("is_text", [False, True])
+def test_it_is_what_a_graph_makes_of_the_edges(
+    tmp_path_factory, monkeypatch, is_cramped, ending, is_text
+):
+    if is_cramped:
+        cramped(monkeypatch)
+
+    @settings(max_examples=6, deadline=None, derandomize=True)
+    @given(EDGES, st.sampled_from([None, (1.0,), (0.0, 0.5, 1.0, 2.25)]), st.integers(1, 3))
+    def check(edges, weights, n_files):
+        folder = tmp_path_factory.mktemp("edges")
+        numbers = np.array(edges)
+        strengths = None
+        if weights is not None:
+            strengths = np.random.RandomState(len(edges)).choice(weights, len(edges))
+        pairs = np.array([f"nö-{i:02}" for i in range(12)])[numbers] if is_text else numbers * 3 - 5
+        paths = written(folder, pairs, strengths, ending, min(n_files, len(edges)))
+        column = None if weights is None else "strength"
+        graph = build_graph(paths, folder / "graph", weight=column, memory=MEMORY)
+        ids, places = np.unique(pairs, return_inverse=True)
+        wanted = graph_from_edges(places.reshape(-1, 2), len(ids), strengths)
+        graph.verify()
+        same(graph.to_graph(), wanted)
+        assert graph.ids().tolist() == ids.tolist()
+        assert graph.manifest.is_weighted == bool((wanted.adjacency.data != 1).any())
+        np.testing.assert_allclose(graph.degrees, wanted.degrees, rtol=1e-6)
+        assert not (folder / "graph" / WORK).exists()
+
+    check()
+
+
+def random_edges(n_nodes=300, n_edges=2500, seed=0):
+    return np.random.RandomState(seed).randint(0, n_nodes, (n_edges, 2))
+
+
+def test_more_entries_than_fit_are_sorted_in_blocks(tmp_path, monkeypatch):
+    cramped(monkeypatch)
+    pairs = random_edges()
+    (path,) = written(tmp_path, pairs, None, ".parquet", 1)
+    graph = build_graph([path], tmp_path / "graph")
+    assert graph.n_blocks > 20
+    sizes = [block.n_entries for block in graph.manifest.blocks]
+    assert max(sizes) < 4 * np.mean(sizes)
+    ids, places = np.unique(pairs, return_inverse=True)
+    same(graph.to_graph(), graph_from_edges(places.reshape(-1, 2), len(ids)))
+
+
+def test_an_edge_that_is_given_very_often_is_merged_in_parts(tmp_path, monkeypatch):
+    cramped(monkeypatch)
+    pairs = np.concatenate([np.tile([[3, 4]], (500, 1)), random_edges(10, 40)])
+    weights = np.random.RandomState(0).rand(len(pairs))
+    (path,) = written(tmp_path, pairs, weights, ".csv", 1)
+    graph = build_graph([path], tmp_path / "graph", weight="strength", nodes=Nodes(n_nodes=10))
+    same(graph.to_graph(), graph_from_edges(pairs, 10, weights))
+
+
+def test_as_many_blocks_as_asked_for(tmp_path):
+    pairs = random_edges()
+    (path,) = written(tmp_path, pairs, None, ".parquet", 1)
+    for n_blocks in (1, 7, 60):
+        graph = build_graph([path], tmp_path / f"{n_blocks}", n_blocks=n_blocks, memory=MEMORY)
+        assert graph.n_blocks == n_blocks
+        graph.verify()
+
+
+def test_nodes_by_number_keep_those_without_edges(tmp_path):
+    (path,) = written(tmp_path, np.array([[0, 3], [3, 5]]), None, ".csv", 1)
+    graph = build_graph([path], tmp_path / "graph", nodes=Nodes(n_nodes=9), memory=MEMORY)
+    same(graph.to_graph(), graph_from_edges([(0, 3), (3, 5)], 9))
+    with pytest.raises(TableError, match=r"edges-0.csv has 5, which is none"):
+        build_graph([path], tmp_path / "other", nodes=Nodes(n_nodes=5), memory=MEMORY)
+
+
+@pytest.mark.parametrize("names", [["c", "a", "d", "b"], [30, 7, 100, 8]])
+def test_nodes_by_a_table_are_in_its_order(tmp_path, names):
+    pd.DataFrame({"name": names, "x": 1}).to_csv(tmp_path / "nodes.csv", index=False)
+    pairs = np.array([[names[0], names[3]], [names[3], names[1]]])
+    (path,) = written(tmp_path, pairs, None, ".csv", 1)
+    nodes = Nodes(file=tmp_path / "nodes.csv", id_column="name")
+    graph = build_graph([path], tmp_path / "graph", nodes=nodes, memory=MEMORY)
+    assert graph.ids().tolist() == names
+    same(graph.to_graph(), graph_from_edges([(0, 3), (3, 1)], 4))
+    (stray,) = written(tmp_path, np.array([[names[0], "zebra-of-the-plains"]]), None, ".csv", 1)
+    with pytest.raises(TableError, match="has 'zebra-of-the-plains', which is none"):
+        build_graph([stray], tmp_path / "other", nodes=nodes, memory=MEMORY)
+
+
+def test_numbers_in_one_file_and_text_in_another_are_all_text(tmp_path):
+    (tmp_path / "a.csv").write_text("source,target\n10,9\n9,2\n")
+    (tmp_path / "b.csv").write_text("source;target\n10;x\n")
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    graph = build_graph(paths, tmp_path / "graph", memory=MEMORY)
+    assert graph.ids().tolist() == ["10", "2", "9", "x"]
+    same(graph.to_graph(), graph_from_edges([(0, 2), (2, 1), (0, 3)], 4))
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        (pa.array(["7", " 12 "]), [7, 12]),
+        (pa.array(["007", "12"]), [b"007", b"12"]),
+        (pa.array(["-3", "+3"]), [b"-3", b"+3"]),
+        (pa.array(["1.0"]), [b"1.0"]),
+        (pa.array(["9" * 30]), [b"9" * 30]),
+        (pa.array([1, 2], pa.int8()), [1, 2]),
+        (pa.array(["a", "b", "a"]).dictionary_encode(), [b"a", b"b", b"a"]),
+    ],
+)
+def test_text_is_a_number_only_if_it_is_written_as_one(column, wanted):
+    assert ids_of(column).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (pa.array([1, None]), "1 are missing"),
+        (pa.array(["a", " "]), "some are empty"),
+        (pa.array([1.5]), "whole numbers or text, got double"),
+        (pa.array(["x" * 300]), "at most 200 bytes, got one of 300"),
+        (pa.array(["a\0b"]), "without the character 0"),
+        (pa.array([2**64 - 1], pa.uint64()), "below 2\\^63"),
+    ],
+)
+def test_ids_that_are_none(column, match):
+    with pytest.raises(TableError, match=match):
+        ids_of(column)
+
+
+@pytest.mark.parametrize("order", ["communities", "degrees"])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_renumbered_rows_are_the_same_graph(tmp_path, monkeypatch, order, is_weighted):
+    if order == "degrees":
+        cramped(monkeypatch)
+    pairs = random_edges(60, 300) * 2
+    pairs[:, 1] += 2 * ((pairs[:, 0] - pairs[:, 1]) // 2 % 2)  # two communities, in turn
+    weights = 1 + np.arange(300) % 3 if is_weighted else None
+    paths = written(tmp_path, pairs, weights, ".parquet", 2)
+    column = "strength" if is_weighted else None
+    how = {"weight": column, "memory": MEMORY, "renumber": True}
+    graph = build_graph(paths, tmp_path / "graph", **how)
+    assert graph.manifest.renumbered == order
+    graph.verify()
+    ids, places = np.unique(pairs, return_inverse=True)
+    same(graph.to_graph(), graph_from_edges(places.reshape(-1, 2), len(ids), weights))
+    assert graph.ids().tolist() == ids.tolist()
+    assert (np.diff(graph.order) != 1).any()
+    if order == "degrees":
+        assert (np.diff(graph.degrees) <= 0).all()
+
+
+# --- interruptions ----------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """What no handler takes for its own."""
+
+
+def killing_at(monkeypatch, call):
+    """Have the process end at this call of what writes; returns what counts the calls."""
+    calls = []
+
+    def wrap(module, name):
+        before = getattr(module, name)
+
+        def counted(*args, **kwargs):
+            calls.append(name)
+            if len(calls) == call:
+                raise Killed
+            return before(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for module in (disk_sort, disk_ids, disk_build, disk_writer):
+        for name in ("write_whole", "write_array", "write_block", "_deal", "_note", "write_rest"):
+            if hasattr(module, name):
+                wrap(module, name)
+    wrap(os, "fsync")
+    wrap(Path, "replace")
+    wrap(Path, "unlink")
+    return calls
+
+
+@pytest.mark.parametrize("renumber", [False, True])
+def test_killed_at_any_moment_it_goes_on_to_the_same_graph(tmp_path, monkeypatch, renumber):
+    pairs, weights = random_edges(40, 150), np.random.RandomState(1).rand(150)
+    paths = written(tmp_path, pairs, weights, ".csv", 2)
+    how = {"weight": "strength", "memory": MEMORY, "renumber": renumber}
+    ids, places = np.unique(pairs, return_inverse=True)
+    wanted = graph_from_edges(places.reshape(-1, 2), len(ids), weights)
+    moment, n_killed = 1, 0
+    while True:
+        out = tmp_path / f"graph-{moment}"
+        try:
+            with monkeypatch.context() as patched:
+                cramped_deal(patched)
+                killing_at(patched, moment)
+                build_graph(paths, out, **how)
+            break
+        except Killed:
+            n_killed += 1
+        if not (out / MANIFEST).exists():
+            with pytest.raises(ProptrainError, match=r"no graph folder|cannot be read"):
+                DiskGraph(out)
+        with monkeypatch.context() as patched:  # with more memory, or less
+            patched.setattr(disk_build, "budget_of", lambda _, m=moment: 10**6 if m % 2 else 4096)
+            same_as = build_or_open(paths, out, how)
+        same(same_as.to_graph(), wanted)
+        same_as.verify()
+        moment += 1 + moment // 5
+    assert n_killed > 10
+
+
+def cramped_deal(monkeypatch):
+    monkeypatch.setattr(disk_sort, "_ROUNDS", 1)
+    monkeypatch.setattr(disk_sort, "BLOCK_ENTRIES", 90)
+    monkeypatch.setattr(disk_sort.PairSort, "batch", property(lambda self: 32))
+
+
+def build_or_open(paths, out, how):
+    """What a user does: the same again; a graph that is there is left alone."""
+    try:
+        return build_graph(paths, out, **how)
+    except OutputExistsError:
+        return DiskGraph(out)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
+def test_kill_9_and_the_same_command_again(tmp_path):
+    pairs = random_edges(20_000, 100_000)
+    paths = written(tmp_path, pairs, None, ".csv", 2)
+    command = [sys.executable, "-m", "proptrain.cli", "graph", "build", *map(str, paths)]
+    command += ["--out", str(tmp_path / "graph"), "--json", "--blocks", "8"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    begun = tmp_path / "graph" / WORK / "sort" / "pairs-00000.json"
+    while process.poll() is None and not begun.exists():
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    with pytest.raises(UnreadableFileError, match="A build was begun here"):
+        DiskGraph(tmp_path / "graph")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    ids, places = np.unique(pairs, return_inverse=True)
+    wanted = graph_from_edges(places.reshape(-1, 2), len(ids))
+    same(DiskGraph(tmp_path / "graph").to_graph(), wanted)
+
+
+def test_of_another_build_nothing_is_taken_over(tmp_path, monkeypatch):
+    paths = written(tmp_path, random_edges(40, 150), None, ".csv", 2)
+    out = tmp_path / "graph"
+    with monkeypatch.context() as patched:
+        killing_at(patched, 12)
+        with pytest.raises(Killed):
+            build_graph(paths, out, memory=MEMORY)
+    with pytest.raises(OutputExistsError, match="beginning of another build"):
+        build_graph(paths[:1], out, memory=MEMORY)
+    paths[0].write_text("source,target\n1,2\n")
+    with pytest.raises(OutputExistsError, match="beginning of another build"):
+        build_graph(paths, out, memory=MEMORY)
+    graph = build_graph(paths[:1], out, memory=MEMORY, overwrite=True)
+    assert (graph.n_nodes, graph.n_edges) == (2, 1)
+
+
+def test_two_at_once_do_not_mix(tmp_path, monkeypatch):
+    paths = written(tmp_path, random_edges(40, 150), None, ".csv", 1)
+    out, refused = tmp_path / "graph", []
+
+    def second(*args, **kwargs):
+        with pytest.raises(UnwritableOutputError, match="being built by another process"):
+            build_graph(paths, out, memory=MEMORY)
+        refused.append(1)
+        return before(*args, **kwargs)
+
+    before = disk_build.find_ids
+    monkeypatch.setattr(disk_build, "find_ids", second)
+    build_graph(paths, out, memory=MEMORY).verify()
+    assert refused
+
+
+def test_an_existing_graph_is_left_alone(tmp_path):
+    paths = written(tmp_path, random_edges(40, 150), None, ".csv", 1)
+    build_graph(paths, tmp_path / "graph", memory=MEMORY)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "graph").iterdir()}
+    with pytest.raises(OutputExistsError, match="exists already"):
+        build_graph(paths, tmp_path / "graph", memory=MEMORY)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "graph").iterdir()} == before
+
+
+# --- bad input --------------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_told_and_the_rest_goes_on_later(tmp_path, monkeypatch):
+    pairs = random_edges(40, 150)
+    paths = written(tmp_path, pairs, None, ".csv", 1)
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk_sort, "_deal", full)
+        with pytest.raises(UnwritableOutputError, match="No space left on device"):
+            build_graph(paths, tmp_path / "graph", memory=MEMORY)
+    assert not (tmp_path / "graph" / MANIFEST).exists()
+    assert build_graph(paths, tmp_path / "graph", memory=MEMORY).n_nodes == 40
+
+
+def test_a_really_full_disk(tmp_path):
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)]
+    if os.name != "posix" or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk cannot be made here: it takes a superuser")
+    try:
+        paths = written(tmp_path, random_edges(5000, 60_000), None, ".parquet", 1)
+        with pytest.raises(UnwritableOutputError, match="No space left on device"):
+            build_graph(paths, place / "graph", memory=MEMORY)
+        assert not (place / "graph" / MANIFEST).exists()
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "match"),
+    [
+        ("", FileFormatError, "is empty"),
+        ("source,target\na,b\nc\n", FileFormatError, "as many cells"),
+        ("source,target\na,\n", TableError, "some are empty"),
+        ("alone\na\n", TableError, "two columns of node ids"),
+        ("source,target,strength\na,b,heavy\n", FileFormatError, "heavy"),
+        ("source,target,strength\na,b,-1\n", GraphError, "not negative, got -1"),
+        ("source,target,strength\na,b,nan\n", GraphError, "finite"),
+        ("source,target,strength\na,b,1e300\n", GraphError, "finite"),
+        ("a,a,strength\na,b,1\n", TableError, "Column names must differ"),
+    ],
+)
+def test_an_edge_list_that_cannot_be_used(tmp_path, content, error, match):
+    path = tmp_path / "edges.csv"
+    path.write_text(content)
+    weight = "strength" if "strength" in content else None
+    with pytest.raises(error, match=match):
+        build_graph([path], tmp_path / "graph", weight=weight, memory=MEMORY)
+    assert not (tmp_path / "graph" / MANIFEST).exists()
+
+
+def test_files_that_are_none(tmp_path):
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
+    (tmp_path / "broken.csv.gz").write_bytes(b"\x1f\x8b no more")
+    (tmp_path / "edges.txt").write_text("a b\n")
+    for name, error, match in (
+        ("broken.parquet", FileFormatError, "cannot be read as .parquet"),
+        ("broken.csv.gz", FileFormatError, "broken.csv.gz"),
+        ("edges.txt", FileFormatError, "must be one of .csv"),
+        ("nowhere.csv", UnreadableFileError, "does not exist"),
+    ):
+        with pytest.raises(error, match=match):
+            build_graph([tmp_path / name], tmp_path / "graph", memory=MEMORY)
+    with pytest.raises(InvalidInputError, match="at least one edge list"):
+        build_graph([], tmp_path / "graph", memory=MEMORY)
+    assert not (tmp_path / "graph").exists()
+
+
+@pytest.mark.parametrize("memory", ["1MB", "50MB"])
+def test_too_little_memory_is_said_before_anything_is_written(tmp_path, memory):
+    paths = written(tmp_path, random_edges(40, 150), None, ".csv", 1)
+    with pytest.raises(InvalidInputError, match=f"give at least .*got {memory}"):
+        build_graph(paths, tmp_path / "graph", memory=memory)
+    assert not (tmp_path / "graph").exists()
+
+
+@pytest.mark.parametrize("memory", ["", "2 apples", "-1GB", "0", "GB", "1e9"])
+def test_memory_that_is_none(tmp_path, memory):
+    paths = written(tmp_path, random_edges(40, 150), None, ".csv", 1)
+    with pytest.raises(InvalidInputError, match="such as 500MB or 2GB"):
+        build_graph(paths, tmp_path / "graph", memory=memory)
+
+
+def test_progress_adds_up(tmp_path):
+    for ending, renumber in ((".csv", False), (".parquet", True)):
+        shares = []
+        paths = written(tmp_path, random_edges(), None, ending, 2)
+        how = {"memory": MEMORY, "on_part": shares.append, "renumber": renumber}
+        build_graph(paths, tmp_path / f"graph{ending}", **how)
+        assert min(shares) >= 0
+        assert sum(shares) == pytest.approx(1, abs=0.05)
+
+
+# --- made up ----------------------------------------------------------------------------------
+
+
+def test_a_made_up_graph_has_the_sizes_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("proptrain.data.synthetic_disk._KEY_BYTES", 10**7)  # several files of keys
+    monkeypatch.setattr("proptrain.data.synthetic_disk._BATCH", 3000)
+    how = {"noise": 0.3, "memory": "30GB"}
+    labels = write_power_law_graph(tmp_path / "one", 2000, 9000, 5, **how)
+    graph = DiskGraph(tmp_path / "one").to_graph()
+    assert (graph.n_nodes, graph.n_edges) == (2000, 9000)
+    assert graph.counts.duplicates == graph.counts.self_loops == 0
+    assert noise_rate(graph, labels) == pytest.approx(0.8 * 0.3, abs=0.03)
+    again = write_power_law_graph(tmp_path / "two", 2000, 9000, 5, **how)
+    np.testing.assert_array_equal(again, labels)
+    same(DiskGraph(tmp_path / "two").to_graph(), graph)
+
+
+def test_a_made_up_problem_can_be_learned(tmp_path):
+    write_synthetic(tmp_path / "all", 500, 3000, 4, n_features=30, labelled=0.2, memory=MEMORY)
+    names = {path.name for path in (tmp_path / "all").iterdir()}
+    assert names == {"graph", "features.npy", "labels.npy", "truth.npy"}
+    features, labels, truth = (
+        np.load(tmp_path / "all" / f"{name}.npy") for name in ("features", "labels", "truth")
+    )
+    assert (labels[labels >= 0] == truth[labels >= 0]).all()
+    assert np.mean(labels >= 0) == pytest.approx(0.2, abs=0.06)
+    means = np.array([features[truth == c].mean(axis=0) for c in range(4)])
+    nearest = ((features[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
+    assert (nearest == truth).mean() > 0.6

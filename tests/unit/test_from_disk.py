@@ -1,0 +1,264 @@
+"""The three steps from disk are the three steps: the same soft labels, weights, predictions."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+from proptrain import PTAClassifier, fit_from_disk, load_dataset
+from proptrain.data import mapped
+from proptrain.data.disk import DiskGraph
+from proptrain.data.disk_nodes import open_features, open_labels, read_node_table
+from proptrain.data.disk_writer import save_graph
+from proptrain.data.graph import Graph
+from proptrain.data.order import locality_order
+from proptrain.disk_model import is_disk_model, load_disk_model, save_disk_model
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    OutputExistsError,
+    TableError,
+    UnreadableFileError,
+)
+from proptrain.from_disk import _batch_size
+from proptrain.persistence import check_model_output
+
+MEMORY = "64GB"
+
+
+@pytest.fixture(scope="module")
+def cora(tmp_path_factory):
+    """A part of Cora, in memory and on disk, renumbered."""
+    folder, dataset = tmp_path_factory.mktemp("cora"), load_dataset("cora")
+    graph = Graph(dataset.graph.adjacency[:900][:, :900])
+    save_graph(graph, folder / "graph", n_blocks=3, order=locality_order(graph))
+    features = dataset.features[:900].toarray()
+    np.save(folder / "features.npy", features)
+    known = np.random.RandomState(0).rand(900) < 0.3
+    y = np.where(known, np.array(dataset.class_names)[dataset.labels[:900]], "")
+    return SimpleNamespace(folder=folder, graph=graph, features=features, y=y)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("batch_size", [None, 200])
+@pytest.mark.parametrize("weighting", ["adaptive", "static"])
+def test_it_is_what_the_classifier_does_in_memory(cora, monkeypatch, fast, batch_size, weighting):
+    monkeypatch.setattr("proptrain.propagate.blocked.SMALL", 0)  # everything in files
+    how = {"fast": fast, "batch_size": batch_size, "weighting": weighting, "max_epochs": 12}
+    classifier = PTAClassifier(random_state=0, device="cpu", **how)
+    features = np.load(cora.folder / "features.npy", mmap_mode="r")
+    got = fit_from_disk(classifier, cora.folder / "graph", features, cora.y, memory=MEMORY)
+    wanted = classifier.fit(cora.features, cora.y, graph=cora.graph)
+    np.testing.assert_array_equal(got.classes, wanted.classes_)
+    np.testing.assert_array_equal(got.given, wanted.given_)
+    np.testing.assert_array_equal(got.stopping, wanted.stopping_)
+    np.testing.assert_array_equal(got.reached, wanted.reached_)
+    np.testing.assert_allclose(got.distributions.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(got.distributions, wanted.label_distributions_, atol=2e-3)
+    likeliest = got.distributions.argmax(axis=1)
+    assert (got.classes[likeliest] == wanted.transduction_).mean() > 0.995
+    losses = got.trained.history.train_loss, wanted.history_.train_loss
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+def test_sparse_features_and_no_stopping_nodes_will_do(cora):
+    classifier = PTAClassifier(random_state=0, max_epochs=5, stopping_fraction=0, fast=True)
+    graph = DiskGraph(cora.folder / "graph")
+    got = fit_from_disk(classifier, graph, sp.csr_array(cora.features), cora.y, memory=MEMORY)
+    assert got.stopping.size == 0
+    wanted = classifier.fit(sp.csr_array(cora.features), cora.y, graph=cora.graph)
+    np.testing.assert_allclose(got.distributions, wanted.label_distributions_, atol=2e-3)
+
+
+def test_progress_is_told(cora):
+    shares, epochs = [], []
+    classifier = PTAClassifier(random_state=0, max_epochs=3, fast=True)
+    fit_from_disk(
+        classifier,
+        cora.folder / "graph",
+        cora.features,
+        cora.y,
+        memory=MEMORY,
+        on_step=shares.append,
+        on_epoch=lambda epoch, accuracy: epochs.append(epoch),
+    )
+    assert sum(shares) == pytest.approx(1)
+    assert epochs == [0, 1, 2]
+
+
+def test_without_a_batch_size_as_many_as_the_memory_allows():
+    sizes = (100, 64, 47)
+    assert _batch_size(1000, *sizes, 2 * 10**9) is None
+    large = _batch_size(10**7, *sizes, 2 * 10**9)
+    row = 4 * (2 * 100 + 4 * 64 + 10 * 47)
+    assert 2 * large * row > 0.25 * 2 * 10**9 >= large * row
+    assert _batch_size(10**7, *sizes, 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("classifier", "n_rows", "match"),
+    [
+        (PTAClassifier(equal_hops=2), 900, "From disk, PTA"),
+        (object(), 900, "From disk, PTA"),
+        (PTAClassifier(), 899, "a row for each of the graph's 900 nodes"),
+    ],
+)
+def test_what_cannot_be_fitted_from_disk(cora, classifier, n_rows, match):
+    with pytest.raises(InvalidInputError, match=match):
+        fit_from_disk(classifier, cora.folder / "graph", cora.features[:n_rows], cora.y)
+
+
+def test_labels_must_be_as_many_as_nodes(cora):
+    with pytest.raises(InvalidInputError, match="each of the graph's 900 nodes, got 899"):
+        fit_from_disk(PTAClassifier(), cora.folder / "graph", cora.features, cora.y[:-1])
+
+
+# --- features and labels in files -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+def test_features_from_npy_and_parquet(tmp_path, monkeypatch, dtype):
+    monkeypatch.setattr(mapped, "SMALL", 64)
+    features = np.random.RandomState(0).randint(-5, 5, (40, 3)).astype(dtype)
+    np.save(tmp_path / "x.npy", features)
+    np.testing.assert_array_equal(open_features(tmp_path / "x.npy", 40), features)
+    table = pa.table({f"c{i}": features[:, i] for i in range(3)})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=7)
+    np.testing.assert_array_equal(open_features(tmp_path / "x.parquet", 40), features)
+
+
+@pytest.mark.parametrize(
+    ("array", "match"),
+    [
+        (np.zeros((39, 2)), "a row for each of the graph's 40 nodes"),
+        (np.zeros(40), "a row for each"),
+        (np.array([["a"]] * 40), "must be real numbers"),
+        (np.full((40, 2), np.nan), "finite numbers"),
+        (np.full((40, 2), 1e300), "fit float32"),
+    ],
+)
+def test_features_that_cannot_be_used(tmp_path, array, match):
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(InvalidInputError, match=match):
+        open_features(tmp_path / "x.npy", 40)
+
+
+def test_files_that_are_no_arrays(tmp_path):
+    np.save(tmp_path / "cut.npy", np.zeros((40, 2)))
+    content = (tmp_path / "cut.npy").read_bytes()
+    (tmp_path / "cut.npy").write_bytes(content[:-5])
+    np.save(tmp_path / "pickled.npy", np.array([{}] * 40, dtype=object))
+    (tmp_path / "words.npy").write_text("words")
+    (tmp_path / "words.parquet").write_text("words")
+    (tmp_path / "x.csv").write_text("1,2")
+    pq.write_table(pa.table({"a": ["x", "y"]}), tmp_path / "text.parquet")
+    for name, error in (
+        ("cut.npy", FileFormatError),
+        ("pickled.npy", FileFormatError),
+        ("words.npy", FileFormatError),
+        ("words.parquet", FileFormatError),
+        ("text.parquet", FileFormatError),
+        ("x.csv", FileFormatError),
+        ("nowhere.npy", UnreadableFileError),
+        ("nowhere.parquet", UnreadableFileError),
+    ):
+        with pytest.raises(error, match=name):
+            open_features(tmp_path / name, 40)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array([1, -1, 0]), np.array(["a", "", "b"]), np.array([b"a", b"", b"\xc3\xa9"])]
+)
+def test_labels_from_a_file(tmp_path, labels):
+    np.save(tmp_path / "y.npy", labels)
+    got = open_labels(tmp_path / "y.npy", 3)
+    text = [v.decode() if isinstance(v, bytes) else v for v in labels.tolist()]
+    assert got.tolist() == text
+    with pytest.raises(InvalidInputError, match="one for each of the graph's 4 nodes"):
+        open_labels(tmp_path / "y.npy", 4)
+
+
+def test_a_node_table_is_put_into_the_order_of_the_graph(tmp_path):
+    save_graph(Graph.without_edges(3), tmp_path / "graph", ids=[30, 4, 111])
+    graph = DiskGraph(tmp_path / "graph")
+    rows = [(111, 0.0, "x"), (30, 1.0, "y"), (4, 2.0, "")]
+    table = pd.DataFrame(rows, columns=["id", "size", "kind"])
+    for name in ("nodes.csv", "nodes.parquet"):
+        path = tmp_path / name
+        table.to_csv(path, index=False) if name.endswith("csv") else table.to_parquet(path)
+        told = read_node_table(graph, path, label="kind")
+        assert told.codes.tolist() == [1, -1, 0]
+        assert np.argsort(told.features.toarray()[:, 0]).tolist() == [2, 0, 1]
+        assert told.feature_columns == ("size",)
+    table[:2].to_csv(tmp_path / "fewer.csv", index=False)
+    with pytest.raises(TableError, match="1 are not, the first is '4'"):
+        read_node_table(graph, tmp_path / "fewer.csv", label="kind")
+    table.loc[3] = (5, 1.0, "x")
+    table.to_csv(tmp_path / "more.csv", index=False)
+    with pytest.raises(TableError, match=r"1 nodes that the graph does not have.*'5'.*--nodes"):
+        read_node_table(graph, tmp_path / "more.csv", label="kind")
+
+
+# --- the model --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model(cora, tmp_path):
+    classifier = PTAClassifier(random_state=0, max_epochs=4, fast=True)
+    graph = DiskGraph(cora.folder / "graph")
+    fitted = fit_from_disk(classifier, graph, cora.features, cora.y, memory=MEMORY)
+    save_disk_model(tmp_path / "model", classifier, fitted, graph)
+    return SimpleNamespace(folder=tmp_path / "model", fitted=fitted)
+
+
+def test_a_model_comes_back_as_it_was(model):
+    assert is_disk_model(model.folder)
+    loaded = load_disk_model(model.folder)
+    np.testing.assert_array_equal(loaded.predictions, model.fitted.distributions)
+    np.testing.assert_array_equal(loaded.given, model.fitted.given)
+    np.testing.assert_array_equal(loaded.reached, model.fitted.reached)
+    np.testing.assert_array_equal(loaded.classes, model.fitted.classes)
+    for name, weight in model.fitted.trained.weights.items():
+        np.testing.assert_array_equal(loaded.weights[name], weight)
+    assert loaded.ids(slice(2, 4)).tolist() == [2, 3]
+    check_model_output(model.folder, overwrite=True)
+    with pytest.raises(OutputExistsError):
+        check_model_output(model.folder, overwrite=False)
+
+
+@pytest.mark.parametrize("name", ["predictions.npy", "weights.safetensors", "given.npy"])
+def test_a_damaged_model_is_noticed(model, name):
+    path = model.folder / name
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(FileFormatError, match=f"{name} was changed"):
+        load_disk_model(model.folder)
+    path.unlink()
+    with pytest.raises(UnreadableFileError, match=name):
+        load_disk_model(model.folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_nodes": 10**12},
+        {"n_nodes": "many"},
+        {"classes": {"dtype": "<U1", "values": ["a"]}},
+        {"format": 9},
+        {"files": {"../secret": "0"}},
+        {"files": {}},
+    ],
+)
+def test_a_models_description_is_not_believed(model, change):
+    path = model.folder / "disk_model.json"
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, **change}))
+    with pytest.raises(FileFormatError):
+        load_disk_model(model.folder)
