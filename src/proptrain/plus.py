@@ -231,7 +231,8 @@ class PTAPlusClassifier(GraphClassifier):
         With few labels chance decides how far each class's reach, with many the class's size does.
         """
         per_class = len(problem.train) / problem.n_classes
-        return self.balance / (self.balance + per_class)
+        # Squared, so that it has all but gone where labels are many: there it costs accuracy.
+        return self.balance**2 / (self.balance**2 + per_class**2) if self.balance else 0.0
 
     def _total_mass(self, problem: Problem) -> float:
         if self.mass_per_class is None:
