@@ -21,7 +21,7 @@ from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
 from proptrain.kernels import OnStep
-from proptrain.memory import parse_memory
+from proptrain.memory import give_back, parse_memory
 from proptrain.problem import label_roles
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
@@ -114,6 +114,7 @@ def fit_from_disk(
         forget(soft_labels)
     del soft_labels
     own = _told(trained, features, engine)
+    give_back()  # what batches and parts took: the states of the last propagation shall have it
     scores = engine.propagate(own, scheme, on_step=tell)
     for rows in parts_of(disk.n_nodes, 4 * len(classes)):
         own[rows] = spread_or_own(scores[rows], own[rows])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from proptrain.errors import InvalidInputError
@@ -45,6 +47,12 @@ def in_words(n_bytes: float) -> str:
 def left_of(limit: int) -> int:
     """Return what this process may still take of a limit; below 0 if it has more already."""
     return limit - (resident_memory() or _UNKNOWN)
+
+
+def give_back() -> None:
+    """Hand memory that was freed back to the system, where the C library keeps it (glibc)."""
+    with suppress(OSError, AttributeError, TypeError):  # other systems have no such function
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_memory() -> int | None:

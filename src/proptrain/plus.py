@@ -73,7 +73,7 @@ class PTAPlusClassifier(GraphClassifier):
         Power of the mass that a soft label has: 1 as propagated, 0 the same for all nodes.
     balance : float
         Labels per class with which the classes' masses are made equal half-way; with fewer more so,
-        with more less. 0 is never.
+        with more less, by their square. 0 is never.
     mass_per_class : float or None
         Total mass of the soft labels by the number of classes; None leaves it as it is.
     weighting and the others
