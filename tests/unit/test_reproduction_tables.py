@@ -451,3 +451,16 @@ def test_a_file_in_the_way_is_our_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UnwritableOutputError):
         write_reproduction([], [], tmp_path / "taken", versions={}, command="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("few-labels", "Beyond the paper: "),
+        ("table8", "The paper’s tables and figures, made again"),
+    ],
+)
+def test_only_what_is_the_papers_is_called_so(tmp_path: Path, name: str, title: str) -> None:
+    write_reproduction([narrowed(name)], [], tmp_path, versions={}, command="x")
+    assert (tmp_path / "README.md").read_text(encoding="utf-8").startswith(f"# {title}")
+    assert f"<title>{title}" in (tmp_path / "report.html").read_text(encoding="utf-8")
