@@ -45,7 +45,8 @@ def _features_of(saved: SavedModel, nodes: Path) -> Features:
         )
     table, _, ids = read_nodes(nodes, id=saved.table["id"])
     rows = _places_of(saved.node_ids, ids, nodes.name)
-    features = encode_columns(table.iloc[rows], encoder=saved.encoder).features
+    ordered = table.iloc[rows].reset_index(drop=True)
+    features = encode_columns(ordered, encoder=saved.encoder).features
     if checksum(saved.estimator._features_of(features)) != saved.estimator.features_checksum_:
         raise InvalidInputError(
             f"--nodes must be the table that the model was fitted to, but {nodes.name} differs "

@@ -25,7 +25,7 @@ class Explorer {
   classOf(code) {
     const mark = make("span", { class: `mark c${code % 8}`, "aria-hidden": "true" }, this.model.marks[code]);
     const name = make("span", { class: "class-name" }, this.model.classes[code]);
-    return make("span", { class: "class" }, mark, " ", name);
+    return make("span", { class: "class" }, mark, "\u00a0", name);
   }
 
   /* Shows a node that was searched for, and says what it is; the focus stays with the search. */
