@@ -474,6 +474,16 @@ def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
     }
 
 
+@pytest.mark.parametrize("opens", [True, False])
+def test_report_can_show_its_page(run, model, tmp_path, monkeypatch, opens):
+    asked = []
+    monkeypatch.setattr("webbrowser.open", lambda address: asked.append(address) or opens)
+    code, _, told = run("report", model, "--out", tmp_path / "a page.html", "--open")
+    assert code == 0
+    assert asked == [(tmp_path / "a page.html").as_uri()]
+    assert ("No browser could be opened" in told) == (not opens)
+
+
 # --- tables in, a page with every part out ----------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proptrain import PTAClassifier, PTAPlusClassifier
+from proptrain import Graph, LabelPropagationClassifier, PTAClassifier, PTAPlusClassifier
 from proptrain.errors import InvalidInputError
 from proptrain.insight.audit import Audit
 from proptrain.insight.calibration import reliability
@@ -184,6 +184,23 @@ def test_a_model_page_counts_what_is_given_and_told_of_each_class():
     assert [row.n_held_out for row in rows] == [12, 12]
     right = clf.transduction_[clf.stopping_] == clf.classes_[clf.given_[clf.stopping_]]
     assert sum(row.n_right for row in rows) == right.sum()
+
+
+def test_of_very_many_classes_the_largest_are_listed_and_no_matrix_is_drawn():
+    n_classes, n_nodes = 1_000, 3_000
+    clf = LabelPropagationClassifier()
+    clf.classes_ = np.array([f"class-{code:04}" for code in range(n_classes)])
+    clf.graph_ = Graph.without_edges(n_nodes)
+    clf.given_ = np.where(np.arange(n_nodes) < 1_500, np.arange(n_nodes) % n_classes, -1)
+    clf.stopping_ = np.arange(1_000, 1_500)  # the first 500 classes have two labels
+    clf.label_distributions_ = np.eye(n_classes)[np.arange(n_nodes) % n_classes]
+    clf.reached_ = np.ones(n_nodes, dtype=bool)
+    report = model_report(clf, names=None, title="t", command="c")
+    assert report.confusion is None
+    assert [row.name for row in report.classes] == [f"class-{code:04}" for code in range(200)]
+    html = render_report(report)
+    assert "the 200 largest of 1,000 classes" in html
+    assert len(html) < 1_000_000
 
 
 def test_an_audit_becomes_the_rows_of_the_page():

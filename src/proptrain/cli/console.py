@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object for machines instead of text.")
 ]
+OpenOption = Annotated[bool, typer.Option("--open", help="Show the page in your browser.")]
 OverwriteOption = Annotated[bool, typer.Option(help="Replace the output if it exists.")]
 
 # Results go to standard output, everything else to standard error, so that pipes stay clean.
@@ -119,6 +121,14 @@ def training_progress(max_epochs: int, *, quiet: bool) -> Iterator[Callable[[int
             completed=epoch + 1,
             description=f"epoch {epoch + 1}, at most {max_epochs}; {accuracy:.1%} right",
         )
+
+
+def show_page(path: Path) -> None:
+    """Open a page in the reader's browser, or say that there is none."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        say(f"No browser could be opened; open {path} yourself.")
 
 
 def fail(error: Exception, *, as_json: bool) -> NoReturn:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from proptrain.cli.console import JsonOption, in_percent, print_json, print_table, progress, say
+from proptrain.cli.console import (
+    JsonOption,
+    OpenOption,
+    in_percent,
+    print_json,
+    print_table,
+    progress,
+    say,
+    show_page,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,13 +36,16 @@ DEMO_METHODS = ["LP", "MLP", "PTA"]
 
 
 def demo(
-    out: OutOption = Path("report.html"), runs: RunsOption = 5, json: JsonOption = False
+    out: OutOption = Path("report.html"),
+    runs: RunsOption = 5,
+    open_page: OpenOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare LP, MLP and PTA on Cora with 20 labels per class, and write a page about it.
 
     Cora (2,708 papers, 5,278 citations, 7 topics) is in the package: nothing is downloaded.
 
-    Example: proptrain demo --runs 10 --out cora.html
+    Examples: proptrain demo --open; proptrain demo --runs 10 --out cora.html
     """
     from proptrain.data.catalog import load_dataset
     from proptrain.experiments.methods import METHODS, find_methods
@@ -55,6 +67,8 @@ def demo(
     summaries = summarise(done)
     suspects = _suspects(dataset, fitted["PTA"], quiet=json)
     write_report(_report(dataset, summaries, fitted["PTA"], split, suspects), out)
+    if open_page:
+        show_page(out)
     if json:
         told = {s.method: s.to_json() for s in summaries}
         print_json({"dataset": "cora", "runs": runs, "methods": told, "report": str(out)})

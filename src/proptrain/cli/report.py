@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proptrain.cli.console import JsonOption, OverwriteOption, print_json, say
+from proptrain.cli.console import (
+    JsonOption,
+    OpenOption,
+    OverwriteOption,
+    print_json,
+    say,
+    show_page,
+)
 from proptrain.cli.predict import ModelArgument
 from proptrain.errors import InvalidInputError
 
@@ -38,6 +45,7 @@ def report(
     nodes: FittedNodesOption = None,
     audit: AuditOption = None,
     title: TitleOption = None,
+    open_page: OpenOption = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -69,6 +77,8 @@ def report(
     )
     write_report(page, out, overwrite=overwrite)
     _tell(page, out, as_json=json)
+    if open_page:
+        show_page(out)
 
 
 def _suspects(

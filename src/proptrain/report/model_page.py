@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FEWEST_JUDGED = 20
 """Of fewer nodes no reliability is drawn: it would be chance."""
+MOST_CLASSES = 200
+"""Of more, the largest are listed, and no confusion matrix is drawn: nobody could read it."""
 _NODES_PER_BIN = 20
 
 
@@ -33,7 +35,8 @@ def model_report(
     suspects: tuple[Suspect, ...] = (),
 ) -> Report:
     """Return the page about a fitted model; ``names`` are what its nodes are called."""
-    stop, n_trainings = classifier.stopping_, _count_trainings(classifier)
+    stop, n_classes = classifier.stopping_, len(classifier.classes_)
+    n_trainings = _count_trainings(classifier)
     return Report(
         title=title,
         subtitle=_subtitle(classifier),
@@ -42,7 +45,7 @@ def model_report(
         history=getattr(classifier, "history_", None),
         # Of several trainings, each has a best epoch of its own.
         best_epoch=getattr(classifier, "best_epoch_", None) if n_trainings == 1 else None,
-        confusion=_confusion(classifier) if stop.size else None,
+        confusion=_confusion(classifier) if stop.size and n_classes <= MOST_CLASSES else None,
         class_names=tuple(str(name) for name in classifier.classes_),
         command=command,
         versions=package_versions(),
@@ -173,8 +176,10 @@ def _class_rows(classifier: GraphClassifier) -> tuple[ClassRow, ...]:
         held_out,
         right,
     )
-    names = [short_name(name) for name in classifier.classes_.tolist()]
-    columns = (column.tolist() for column in counts)
+    largest = np.argsort(-(counts[0] + counts[1]), kind="stable")[:MOST_CLASSES]
+    codes = np.sort(largest)
+    names = [short_name(name) for name in classifier.classes_[codes].tolist()]
+    columns = (column[codes].tolist() for column in counts)
     return tuple(ClassRow(*row) for row in zip(names, *columns, strict=True))
 
 
