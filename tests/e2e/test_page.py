@@ -624,6 +624,19 @@ def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):
     assert f"without that of {top}" in " ".join(told.split())
 
 
+def test_no_name_acts_upon_the_terminal(run, clf, tmp_path):
+    names = IDS.copy()
+    names[33] = "\x1b[31mred\u202e\x07"
+    save_model(tmp_path / "model", clf, node_ids=names)
+    code, told, _ = run("explain", tmp_path / "model", names[33])
+    assert code == 0
+    assert "\\x1b[31mred\\u202e\\x07" in told
+    assert not {"\x1b", "\u202e", "\x07"} & set(told)
+    code, _, told = run("explain", tmp_path / "model", "\x1b[31mred")
+    assert code == 1
+    assert "\x1b" not in told
+
+
 def test_explain_draws_a_picture(run, model, tmp_path):
     for name, begins in (("node.svg", b"<svg "), ("node.png", b"\x89PNG")):
         code, _, told = run("explain", model, "node-33", "--picture", tmp_path / name)

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proptrain import Graph, LabelPropagationClassifier, PTAClassifier, PTAPlusClassifier
@@ -24,6 +24,7 @@ from proptrain.report.page import MOST_SUSPECTS, Report, render_report
 from proptrain.report.parts import ReliabilityCurve, Suspect, reliability_plot
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.recursive(st.text() | st.none(), lambda inner: st.lists(inner, max_size=3), max_leaves=5))
 def test_json_in_a_script_is_the_same_json_without_a_letter_that_could_end_it(content):
     text = script_json(content)

@@ -38,8 +38,8 @@ notes = Console(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a note for the human; text from files is never read as markup."""
-    notes.print(Text(text), soft_wrap=True)  # so that no path is broken in two
+    """Print a note for the human; text from files is never read as markup, nor acted upon."""
+    notes.print(Text(_visible_lines(text)), soft_wrap=True)  # so that no path is broken in two
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -68,6 +68,10 @@ def visible(text: str) -> str:
     café \x1b[31mred\x07
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def in_percent(estimate: Estimate, digits: int) -> str:
@@ -136,5 +140,6 @@ def fail(error: Exception, *, as_json: bool) -> NoReturn:
     if as_json:
         print_json({"error": {"type": type(error).__name__, "message": str(error)}})
     else:
-        notes.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+        told = _visible_lines(str(error))
+        notes.print(Text.assemble(("error: ", "bold red"), told), soft_wrap=True)
     raise SystemExit(1)
