@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from proptrain.classifier import (
     GraphClassifier,
@@ -31,7 +29,7 @@ from proptrain.ensemble.predictions import (
 )
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem, pose_problem
-from proptrain.propagate.engine import Engine, LocalEngine
+from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import equal_labels
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
@@ -41,7 +39,6 @@ from proptrain.train.stopping import StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, dynamic, static
 
 if TYPE_CHECKING:
-    from proptrain.insight.audit import Audit
     from proptrain.insight.evidence import Tell
 
 _AUDIT_EPOCHS = 100
@@ -204,36 +201,6 @@ class PTAClassifier(GraphClassifier):
         self.probabilities_ = predict_probabilities(self.weights_, features)
         scores = ensemble_predictions(self.probabilities_, engine, scheme)
         return self._finish(problem, spread_or_own(scores, self.probabilities_))
-
-    def audit(self, X: Any, *, seed: int = 0, on_fit: Callable[[], object] | None = None) -> Audit:
-        """Rank the labels given to `fit`, the likeliest to be wrong first; see `Audit`.
-
-        ``X`` are the features that it was fitted to, which a model does not keep. Ten more models
-        are trained, each without a fifth of the labels, for 100 epochs or as many as were set, if
-        fewer; ``seed`` decides on the fifths and the initial weights, and ``on_fit`` is called
-        after each, for a progress bar. Labels of stopping nodes are evidence, and ranked, like all
-        others. The only label of a class cannot be judged and comes last.
-        """
-        from proptrain.insight.audit import audit_labels
-
-        check_is_fitted(self)
-        features = self._features_of(X)
-        if features.shape[0] != len(self.given_) or checksum(features) != self.features_checksum_:
-            raise InvalidInputError(
-                "X must be the features that the model was fitted to, all rows in the same order, "
-                "but these are others."
-            )
-        return audit_labels(
-            self.given_,
-            self.classes_,
-            self.stopping_,
-            self.probabilities_,
-            engine=LocalEngine(self.graph_, self.normalisation),
-            scheme=self._scheme(),
-            tell=self._teller(features, seed),
-            seed=seed,
-            on_fit=on_fit or (lambda: None),
-        )
 
     def _teller(self, features: Features, seed: int) -> Tell:
         """Return what trains a model like this one on other labels, and says what it tells."""

@@ -183,6 +183,12 @@ def _read_description(folder: Path) -> dict[str, Any]:
         is_unchanged = description.pop("checksum") == _checksum(description)
         version = description["format"]
     except OSError as error:
+        if (folder / "disk_model.json").is_file():
+            raise InvalidInputError(
+                f"{folder} was fitted from disk: it holds what is told of each node, but neither "
+                "graph nor training, so `proptrain predict` can read it and nothing else can. To "
+                "explain, report on or load a model, fit it with --engine local."
+            ) from error
         raise UnreadableFileError(
             f"{folder} is no model folder that can be read: {path.name} {error.strerror or error}. "
             "Give the folder that `proptrain fit --out` or `save` wrote."

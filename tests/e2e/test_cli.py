@@ -379,6 +379,8 @@ def test_demo_writes_the_page_and_shows_the_three(run, tmp_path):
     assert "https:" not in html
     assert html.count("http:") == html.count("http://www.w3.org/")  # names, not addresses
     assert "proptrain demo --runs 1" in html
+    assert "plot-reliability" in html
+    assert "The first 500 of 640 given labels" in html
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object for machines instead of text.")
 ]
+OpenOption = Annotated[bool, typer.Option("--open", help="Show the page in your browser.")]
 OverwriteOption = Annotated[bool, typer.Option(help="Replace the output if it exists.")]
 
 # Results go to standard output, everything else to standard error, so that pipes stay clean.
@@ -36,8 +38,8 @@ notes = Console(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a note for the human; text from files is never read as markup."""
-    notes.print(Text(text), soft_wrap=True)  # so that no path is broken in two
+    """Print a note for the human; text from files is never read as markup, nor acted upon."""
+    notes.print(Text(_visible_lines(text)), soft_wrap=True)  # so that no path is broken in two
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -66,6 +68,10 @@ def visible(text: str) -> str:
     café \x1b[31mred\x07
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def in_percent(estimate: Estimate, digits: int) -> str:
@@ -121,10 +127,19 @@ def training_progress(max_epochs: int, *, quiet: bool) -> Iterator[Callable[[int
         )
 
 
+def show_page(path: Path) -> None:
+    """Open a page in the reader's browser, or say that there is none."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        say(f"No browser could be opened; open {path} yourself.")
+
+
 def fail(error: Exception, *, as_json: bool) -> NoReturn:
     """Print an error and leave with exit code 1."""
     if as_json:
         print_json({"error": {"type": type(error).__name__, "message": str(error)}})
     else:
-        notes.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+        told = _visible_lines(str(error))
+        notes.print(Text.assemble(("error: ", "bold red"), told), soft_wrap=True)
     raise SystemExit(1)

@@ -148,6 +148,15 @@ def fit(
     held_out = "" if accuracy is None else f", {accuracy:.1%} right on the stopping labels"
     say(f"{chosen.name} trained in {seconds:.1f} s{held_out}; written to {out}")
     say(f"next: proptrain predict {shlex.quote(str(out))} --out predictions.csv")
+    say(f"or look at it: {_report_command(out, nodes, classifier)}")
+
+
+def _report_command(out: Path, nodes: Path | None, classifier: GraphClassifier) -> str:
+    """Return the command for a page, with the labels in doubt where they can be found."""
+    from proptrain.insight.audit import can_audit
+
+    audit = ["--nodes", str(nodes)] if can_audit(classifier) else []
+    return shlex.join(["proptrain", "report", str(out), *audit])
 
 
 def _new_classifier(
