@@ -13,6 +13,7 @@ import proptrain
 
 NAMES = [
     "Adaptive",
+    "AddSoftLabels",
     "BlockedEngine",
     "CorrectAndSmoothClassifier",
     "Dataset",
@@ -24,12 +25,15 @@ NAMES = [
     "Graph",
     "Heat",
     "History",
+    "LabelFolds",
     "LabelPropagationClassifier",
     "LocalEngine",
     "Mean",
+    "NodeClassifier",
     "PPR",
     "PTAClassifier",
     "PTAPlusClassifier",
+    "PTLoss",
     "Power",
     "Split",
     "StoppingNodes",
