@@ -30,7 +30,7 @@ class AddSoftLabels:
     Parameters
     ----------
     scheme, normalisation, clamp
-        As in `PTAClassifier`; the scheme is ``PPR(alpha=0.1, steps=10)`` by default.
+        As in `PTAClassifier`; without a scheme it is ``PPR(alpha=0.1, steps=10)``.
     n_classes : int or None
         C; None is the largest class in ``y`` and one.
     mask : str
@@ -40,7 +40,8 @@ class AddSoftLabels:
     --------
     >>> import torch
     >>> from torch_geometric.data import Data
-    >>> path = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), y=torch.tensor([0, 0, 1, 1]))
+    >>> path = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), num_nodes=4)
+    >>> path.y = torch.tensor([0, 0, 1, 1])
     >>> path.train_mask = torch.tensor([True, False, False, True])
     >>> AddSoftLabels(PPR(alpha=0.5, steps=1))(path).soft_labels.round(decimals=3)
     tensor([[1.0000, 0.0000],
@@ -49,7 +50,7 @@ class AddSoftLabels:
             [0.0000, 1.0000]])
     """
 
-    scheme: Scheme = PPR()
+    scheme: Scheme | None = None
     normalisation: Normalisation = "symmetric"
     clamp: bool = True
     n_classes: int | None = None
@@ -62,8 +63,8 @@ class AddSoftLabels:
         graph = as_graph(data)
         labels, known = self._labels_of(data, graph.n_nodes)
         n_classes = self.n_classes or int(labels.max()) + 1
-        engine = LocalEngine(graph, self.normalisation)
-        spread = propagate_labels(labels, known, n_classes, engine, self.scheme, clamp=self.clamp)
+        engine, scheme = LocalEngine(graph, self.normalisation), self.scheme or PPR()
+        spread = propagate_labels(labels, known, n_classes, engine, scheme, clamp=self.clamp)
         changed = copy.copy(data)
         changed.soft_labels = torch.from_numpy(spread).to(data.y.device)
         return changed

@@ -1,8 +1,8 @@
 """Search over parameters with scikit-learn, whose cross-validation cuts rows: labels, no graph.
 
-`GridSearchCV` and its like give an estimator some rows of X and y and ask it for others. The rows of
-a graph cannot be cut: every node's neighbours are needed. So the rows here are the nodes' numbers,
-and to leave one out is to hide its label.
+`GridSearchCV` and its like give an estimator some rows of X and y and ask it for others. The rows
+of a graph cannot be cut: every node's neighbours are needed. So the rows here are the nodes'
+numbers, and to leave one out is to hide its label.
 """
 
 from __future__ import annotations
@@ -165,9 +165,9 @@ def _checked_numbers(nodes: Any, n_nodes: int) -> NDArray[np.int64]:
         numbers = numbers[:, 0]
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise InvalidInputError(
-            "X must be node numbers here, shape (m,), such as np.arange(n) or np.flatnonzero(mask), "
-            f"got an array of shape {numbers.shape} and dtype {numbers.dtype}. The features belong "
-            "to NodeClassifier(estimator, features, graph)."
+            "X must be node numbers here, shape (m,), such as np.arange(n) or "
+            f"np.flatnonzero(mask), got an array of shape {numbers.shape} and dtype {numbers.dtype}. "
+            "The features belong to NodeClassifier(estimator, features, graph)."
         )
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < n_nodes):
         raise InvalidInputError(

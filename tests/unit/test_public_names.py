@@ -91,6 +91,7 @@ def test_each_name_is_there_and_explains_itself(name):
     assert first.endswith((".", "::"))
     assert not first.startswith(f"{name}(")  # what a dataclass writes when nobody else does
     assert value.__module__.startswith("proptrain.")
+    assert ">>>" in inspect.getdoc(value)  # an example, which pytest runs
 
 
 def test_star_import_brings_them_all():

@@ -1,4 +1,4 @@
-"""PyTorch Geometric: soft labels on a Data, the loss as a module, the example, with the real one."""
+"""PyTorch Geometric, the real one: soft labels on a Data, the loss as a module, the example."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "pyg.py"
 
 def ring(n=8, n_known=4):
     start = torch.arange(n)
-    data = Data(edge_index=torch.stack([start, (start + 1) % n]), y=start % 3)
+    data = Data(edge_index=torch.stack([start, (start + 1) % n]), y=start % 3, num_nodes=n)
     data.train_mask = start < n_known
     return data
 
@@ -89,7 +89,8 @@ def test_it_is_a_transform_that_leaves_the_data_alone_and_looks_at_no_other_labe
 
 
 @pytest.mark.parametrize(
-    ("weighting", "gamma"), [(None, np.log(2)), (static, 0), (dynamic, 1), (Adaptive(50), np.log(3))]
+    ("weighting", "gamma"),
+    [(None, np.log(2)), (static, 0), (dynamic, 1), (Adaptive(50), np.log(3))],
 )
 def test_the_module_is_the_papers_loss(weighting, gamma):
     random = np.random.RandomState(0)
