@@ -165,9 +165,9 @@ def _checked_numbers(nodes: Any, n_nodes: int) -> NDArray[np.int64]:
         numbers = numbers[:, 0]
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise InvalidInputError(
-            "X must be node numbers here, shape (m,), such as np.arange(n) or "
-            f"np.flatnonzero(mask), got an array of shape {numbers.shape} and dtype {numbers.dtype}. "
-            "The features belong to NodeClassifier(estimator, features, graph)."
+            "X must be node numbers here, shape (m,), such as np.arange(n) or np.flatnonzero(m); "
+            f"got an array of shape {numbers.shape} and dtype {numbers.dtype}. The features belong "
+            "to NodeClassifier(estimator, features, graph)."
         )
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < n_nodes):
         raise InvalidInputError(

@@ -62,7 +62,7 @@ class EarlyStopping:
     are copied, since a reference would follow every later step.
 
     >>> stopping, model = EarlyStopping(patience=2), torch.nn.Linear(1, 1)
-    >>> [stopping.is_over(e, accuracy, 1.0 + e, model) for e, accuracy in enumerate([0.5, 0.4, 0.4])]
+    >>> [stopping.is_over(epoch, right, 1 + epoch, model) for epoch, right in enumerate([5, 4, 4])]
     [False, False, True]
     >>> stopping.best_epoch
     0
