@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
@@ -31,7 +31,7 @@ def main() -> None:
     clf = fitted(cora, split)
     node = explained_node(clf, cora)
     pictures = {
-        "spread": standalone_svg(spread_plot(cora, split, clf.soft_labels_)),
+        "spread": standalone_svg(spread_plot(cora, split, clf)),
         "training": standalone_svg(training_plot(clf.history_, clf.best_epoch_)),
         "neighbourhood": draw_svg(picture_of(clf, clf.explain(node), lambda n: f"paper {n}")),
     }
@@ -52,27 +52,32 @@ def fitted(cora: Dataset, split: Split) -> PTAClassifier:
 def explained_node(clf: PTAClassifier, cora: Dataset) -> int:
     """Return a node with a few neighbours, on which the network alone errs and the sum does not."""
     degrees = np.diff(cora.graph.adjacency.indptr)
-    alone = clf.probabilities_.argmax(axis=1) == cora.labels
-    together = clf.label_distributions_.argmax(axis=1) == cora.labels
+    alone = is_right(clf, clf.probabilities_, cora)
+    together = is_right(clf, clf.label_distributions_, cora)
     suits = (clf.given_ < 0) & (degrees >= 4) & (degrees <= 6) & ~alone & together
     return int(np.flatnonzero(suits)[0])
 
 
-def spread_plot(cora: Dataset, split: Split, soft_labels: NDArray[np.float32]) -> str:
+def is_right(clf: PTAClassifier, told: NDArray[np.float32], cora: Dataset) -> NDArray[np.bool_]:
+    """Return of which nodes the likeliest class (columns as in ``classes_``) is the true one."""
+    truth = np.array(cora.class_names)[cora.labels]
+    return np.asarray(clf.classes_[told.argmax(axis=1)] == truth)
+
+
+def spread_plot(cora: Dataset, split: Split, clf: PTAClassifier) -> str:
     """Draw, by the steps to the nearest label, how much of a soft label arrives, and how right."""
-    adjacency = cora.graph.adjacency
+    adjacency, arrived = cora.graph.adjacency, clf.soft_labels_.sum(axis=1)
     steps = dijkstra(adjacency, unweighted=True, indices=split.train, min_only=True)
-    mass, right = [], []
-    for distance in range(FARTHEST + 1):
-        there = steps == distance
-        mass.append(float(soft_labels[there].sum(axis=1).mean()))
-        arrived = there & (soft_labels.sum(axis=1) > 0)
-        right.append(float((soft_labels.argmax(axis=1) == cora.labels)[arrived].mean()))
+    at = [steps == distance for distance in range(FARTHEST + 1)]
+    mass = [float(arrived[there].mean()) for there in at]
+    is_told = is_right(clf, clf.soft_labels_, cora)
+    right = [float(is_told[there & (arrived > 0)].mean()) for there in at]
     with style():
         figure = Figure(figsize=(WIDTH / 72, 190 / 72))
         panels = [figure.add_axes(position(figure, left, 26, 180, 120)) for left in (36.0, 256.0)]
         panels[0].plot(mass, color=BLUE, marker="o", markersize=4)
         panels[0].set_yscale("log")
+        panels[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         panels[1].plot(100 * np.array(right), color=ORANGE, marker="s", markersize=4)
         panels[1].set_ylim(0, 103)
         titles = ("mass of the soft label, mean", "its likeliest class is right, %")

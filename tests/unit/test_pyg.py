@@ -58,7 +58,7 @@ def test_clamped_they_are_pygs_operator_with_labels_put_back():
     torch.testing.assert_close(data.soft_labels, state)
 
 
-@settings(max_examples=20)
+@settings(max_examples=40, derandomize=True, deadline=None)
 @given(strategies.adjacencies(), st.data())
 def test_weights_of_edges_count(adjacency, data):
     n = len(adjacency)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import (
@@ -106,6 +106,7 @@ def test_copies_share_features_and_graph():
     assert copied.graph is GRAPH
 
 
+@settings(max_examples=50, derandomize=True, deadline=None)
 @given(st.lists(st.sampled_from([0, 1, 2, -1]), min_size=6, max_size=30), st.integers(2, 4))
 def test_every_label_that_has_a_fellow_is_hidden_once(y, n_splits):
     y = np.array(y)
