@@ -29,8 +29,12 @@ class AddSoftLabels:
 
     Parameters
     ----------
-    scheme, normalisation, clamp
-        As in `PTAClassifier`; without a scheme it is ``PPR(alpha=0.1, steps=10)``.
+    scheme : Scheme or None
+        The propagation; None is ``PPR(alpha=0.1, steps=10)``.
+    normalisation : {"symmetric", "symmetric-no-loops", "row"}
+        How the adjacency matrix is scaled.
+    clamp : bool
+        Put the known labels back after every step.
     n_classes : int or None
         C; None is the largest class in ``y`` and one.
     mask : str
