@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format docs package bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/proptrain demo --out report.html
@@ -22,6 +22,14 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The pages, into site/. A broken link or a name that is not there is an error.
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# sdist and wheel, into dist/, and the wheel tried out in an empty environment elsewhere.
+package: $(VENV)/.installed-dev
+	$(BIN)/python tools/check_package.py --out dist
+
 # Hours on a machine that has nothing else to do; peers are given its cores too. What is in the file
 # is not measured again: remove it to begin anew.
 bench: $(VENV)/.installed-bench
@@ -29,7 +37,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/proptrain bench --show benchmarks/times.jsonl
 
 clean:
-	rm -rf $(VENV) report.html
+	rm -rf $(VENV) report.html dist site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

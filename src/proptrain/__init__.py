@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Adaptive": "train.weighting",
+    "AddSoftLabels": "pyg",
     "BlockedEngine": "propagate.blocked",
     "CorrectAndSmoothClassifier": "models.correct_smooth",
     "Dataset": "data.dataset",
@@ -29,12 +30,15 @@ _HOME = {
     "Graph": "data.graph",
     "Heat": "propagate.schemes",
     "History": "train.loop",
+    "LabelFolds": "search",
     "LabelPropagationClassifier": "estimator",
     "LocalEngine": "propagate.engine",
     "Mean": "propagate.schemes",
+    "NodeClassifier": "search",
     "PPR": "propagate.schemes",
     "PTAClassifier": "estimator",
     "PTAPlusClassifier": "plus",
+    "PTLoss": "train.loss",
     "Power": "propagate.schemes",
     "Split": "data.splits",
     "StoppingNodes": "train.stopping",

@@ -58,9 +58,11 @@ class PTAClassifier(GraphClassifier):
         function (confidence, epoch) -> weights.
     epsilon : float
         How slowly the adaptive gamma grows.
-    alpha, steps : float, int
-        Weight of the restart and number of steps of the propagation, for labels and predictions.
-        (Some libraries call the weight of the *neighbours* alpha.)
+    alpha : float
+        Weight of the restart in the propagation of labels and predictions. (Some libraries call
+        the weight of the *neighbours* alpha.)
+    steps : int
+        Number of steps of both propagations.
     scheme : Scheme or None
         Another propagation than ``PPR(alpha, steps)``: `Power`, `Mean`, `Heat`, `Exact`.
     normalisation : {"symmetric", "symmetric-no-loops", "row"}
@@ -70,8 +72,20 @@ class PTAClassifier(GraphClassifier):
     equal_hops : int or None
         A number: instead of propagation, every known label counts the same for all nodes within
         that many hops (our reading of the paper's APPNP-noa-nof).
-    n_hidden, dropout, learning_rate, loss_weight, weight_decay, max_epochs, patience
-        The network and its training; `loss_weight` is the paper's lambda1.
+    n_hidden : int
+        Width of the network's hidden layer.
+    dropout : float
+        Share of the features and of the hidden layer that is dropped in a step of training.
+    learning_rate : float
+        Adam's.
+    loss_weight : float
+        The paper's lambda1, the factor of the soft-label loss.
+    weight_decay : float
+        Factor of ||W1||² / 2, on the first layer only.
+    max_epochs : int
+        Most epochs that are trained.
+    patience : int
+        Epochs that are trained on after the last that was as good as the best.
     batch_size : int or None
         Train in steps for so many nodes at a time, shuffled; None is one step for all of them, as
         in the paper. For data that do not fit into memory see `fit_from_disk`.
@@ -100,7 +114,8 @@ class PTAClassifier(GraphClassifier):
     soft_labels_ : (n, C) the propagated training labels, step 1
     probabilities_ : (n, C) the network's own predictions, step 2
     history_ : losses, accuracies and gamma of each epoch
-    n_iter_, best_epoch_ : number of epochs run, and the one whose weights were kept
+    n_iter_ : number of epochs run
+    best_epoch_ : the epoch whose weights were kept
     stopping_ : indices of the stopping nodes
 
     Examples
@@ -284,10 +299,11 @@ class LabelPropagationClassifier(GraphClassifier):
     and X may be None where a graph is. A new node is told by its edges, or without them by its
     nearest fitted nodes.
 
+    The parameters alpha, steps, scheme, normalisation, clamp, n_neighbors, device, unlabelled and
+    random_state are those of `PTAClassifier`.
+
     Parameters
     ----------
-    alpha, steps, scheme, normalisation, clamp, n_neighbors, device, unlabelled, random_state
-        As in `PTAClassifier`.
     unreached : {"prior", "uniform"}
         Probabilities of nodes that no label reaches: the classes' shares among the labels, or the
         same for all classes. ``reached_`` says which nodes these are, and one warning how many.

@@ -68,6 +68,16 @@ def fit_from_disk(
     With the classifier's ``batch_size`` None, training is in one step for all nodes if that fits
     into the memory, else in batches that do. ``on_step`` is told the share of all propagation that
     has just been done.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from proptrain import graph_from_edges, save_graph
+    >>> X, y = np.float32(np.eye(2)[[0, 0, 1, 1]]), np.array([0, -1, 1, -1])
+    >>> with TemporaryDirectory() as folder:
+    ...     save_graph(graph_from_edges([(0, 1), (2, 3)]), f"{folder}/graph")
+    ...     classifier = PTAClassifier(fast=True, max_epochs=30, random_state=0)
+    ...     fitted = fit_from_disk(classifier, f"{folder}/graph", X, y, memory="4GB")
+    >>> fitted.distributions.argmax(axis=1)
+    array([0, 0, 1, 1])
     """
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
     _check_able(classifier, features, disk)

@@ -92,7 +92,17 @@ def save_model(
     table: dict[str, Any] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a fitted classifier to a folder, whole or not at all."""
+    """Write a fitted classifier to a folder, whole or not at all.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from proptrain import LabelPropagationClassifier
+    >>> ring = [(0, 1), (1, 2), (2, 0)]
+    >>> clf = LabelPropagationClassifier().fit(None, ["a", None, "b"], graph=ring)
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model", clf)
+    ...     sorted(path.name for path in Path(folder, "model").iterdir())
+    ['arrays.safetensors', 'model.json']
+    """
     check_model_output(folder, overwrite=overwrite)
     description = {
         "format": FORMAT,
@@ -133,7 +143,17 @@ def check_model_output(folder: str | Path, *, overwrite: bool) -> None:
 
 
 def load_model(folder: str | Path) -> SavedModel:
-    """Read a model that `save_model` wrote, or say what is wrong with it."""
+    """Read a model that `save_model` wrote, or say what is wrong with it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from proptrain import LabelPropagationClassifier
+    >>> ring = [(0, 1), (1, 2), (2, 0)]
+    >>> clf = LabelPropagationClassifier().fit(None, ["a", None, "b"], graph=ring)
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model", clf, node_ids=np.array([17, 4, 9]))
+    ...     load_model(f"{folder}/model").estimator.transduction_
+    array(['a', 'a', 'b'], dtype='<U1')
+    """
     folder = Path(folder)
     description = _read_description(folder)
     try:

@@ -13,6 +13,7 @@ import proptrain
 
 NAMES = [
     "Adaptive",
+    "AddSoftLabels",
     "BlockedEngine",
     "CorrectAndSmoothClassifier",
     "Dataset",
@@ -24,12 +25,15 @@ NAMES = [
     "Graph",
     "Heat",
     "History",
+    "LabelFolds",
     "LabelPropagationClassifier",
     "LocalEngine",
     "Mean",
+    "NodeClassifier",
     "PPR",
     "PTAClassifier",
     "PTAPlusClassifier",
+    "PTLoss",
     "Power",
     "Split",
     "StoppingNodes",
@@ -87,6 +91,7 @@ def test_each_name_is_there_and_explains_itself(name):
     assert first.endswith((".", "::"))
     assert not first.startswith(f"{name}(")  # what a dataclass writes when nobody else does
     assert value.__module__.startswith("proptrain.")
+    assert ">>>" in inspect.getdoc(value)  # an example, which pytest runs
 
 
 def test_star_import_brings_them_all():

@@ -64,6 +64,10 @@ def dataset_from_pyg(data: Any) -> Dataset:
 
     ``edge_weight``, or else ``edge_attr`` with one value for each edge, becomes the weights;
     without ``y`` every label is unknown.
+
+    >>> data = Dataset(graph_from_edges([(0, 1), (1, 2)]), np.ones((3, 2)), np.array([0, -1, 1]))
+    >>> dataset_from_pyg(dataset_to_pyg(data)).labels
+    array([ 0, -1,  1])
     """
     if getattr(data, "x", None) is None:
         raise InvalidInputError(
@@ -86,6 +90,11 @@ def dataset_to_pyg(dataset: Dataset) -> Any:
 
     Sparse features become a sparse CSR tensor. ``edge_weight`` is set only if weights differ
     from 1; ``name`` and ``class_names`` travel along, so that `dataset_from_pyg` brings them back.
+
+    >>> data = Dataset(graph_from_edges([(0, 1), (1, 2)]), np.ones((3, 2)), np.array([0, -1, 1]))
+    >>> dataset_to_pyg(data).edge_index
+    tensor([[0, 1, 1, 2],
+            [1, 0, 2, 1]])
     """
     import torch
 

@@ -78,13 +78,19 @@ def build_graph(
     overwrite: bool = False,
     on_part: OnPart = lambda _: None,
 ) -> DiskGraph:
-    """Make a graph in a folder from edge lists (.csv, .csv.gz, .tsv, .parquet), however large.
+    r"""Make a graph in a folder from edge lists (.csv, .csv.gz, .tsv, .parquet), however large.
 
     Edges become what `Graph` makes of them: missing directions are added, duplicates merged (the
     largest weight stays), self-loops and zeros dropped, and counted. Ids are whole numbers or text;
     nodes are numbered in the order of their ids, or in that of the file in ``nodes``. The process
     stays below ``memory``. If it is interrupted, the same call goes on where it was.
     ``renumber`` has rows whose nodes are near each other lie together, see `renumbered_rows`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "edges.csv").write_text("source,target\na,b\nb,c\n")
+    ...     build_graph([f"{folder}/edges.csv"], f"{folder}/graph", memory="4GB").to_graph()
+    Graph(3 nodes, 2 edges)
     """
     files = [open_edges(Path(path), source, target, weight) for path in edges]
     if not files:

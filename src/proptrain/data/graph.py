@@ -15,7 +15,11 @@ from proptrain.errors import GraphError
 
 @dataclass(frozen=True)
 class EdgeCounts:
-    """What became of the stored entries that a graph was made from."""
+    """What became of the stored entries that a graph was made from.
+
+    >>> Graph(sp.csr_array([[1, 1], [0, 0]])).counts
+    EdgeCounts(given=2, self_loops=1, duplicates=0, one_way=1)
+    """
 
     given: int
     """Entries given, before anything was changed."""

@@ -41,6 +41,13 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
     ``attr_matrix`` or one dense ``attr_matrix``, and ``labels``. The older spelling ``adj_data``,
     ``attr_data``, … will do. ``class_names`` and ``node_ids`` (or ``node_names``) are used where
     they fit and are not pickled. No other member is touched.
+
+    >>> from proptrain import load_dataset
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_npz(load_dataset("cora"), f"{folder}/papers.npz")
+    ...     read_npz(f"{folder}/papers.npz").graph
+    Graph(2,708 nodes, 5,278 edges)
     """
     path = Path(path)
     with _open(path) as file:
@@ -56,7 +63,16 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
 
 
 def write_npz(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a data set to a compressed ``.npz`` file that `read_npz` reads back as it was."""
+    """Write a data set to a compressed ``.npz`` file that `read_npz` reads back as it was.
+
+    >>> from proptrain import Graph
+    >>> from tempfile import TemporaryDirectory
+    >>> pair = Dataset(Graph(sp.csr_array([[0, 1], [1, 0]])), np.ones((2, 3)), np.array([1, -1]))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_npz(pair, f"{folder}/pair.npz")
+    ...     read_npz(f"{folder}/pair.npz").labels
+    array([ 1, -1])
+    """
     members = _members_of(dataset)
     with whole_file(Path(path), overwrite=overwrite) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **members)

@@ -51,6 +51,14 @@ class Audit:
 
     All arrays have one entry for each of the L given labels, in this order; matrices (L, C) hold
     what speaks for each class.
+
+    >>> from proptrain import PTAClassifier
+    >>> X = np.repeat(np.eye(2), 6, axis=0)
+    >>> y = np.array([0, 0, 0, 0, 1, -1, 1, 1, 1, 1, 1, -1])  # node 4 is like 0 to 3
+    >>> clf = PTAClassifier(max_epochs=30, random_state=0).fit(X, y, graph=None)
+    >>> found = clf.audit(X)
+    >>> int(found.nodes[0]), int(found.given[0]), int(found.suggested[0])
+    (4, 1, 0)
     """
 
     nodes: NDArray[np.int64]

@@ -31,7 +31,12 @@ Role = Literal["training", "stopping", "unlabelled"]
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts of a sum over nodes, the largest first."""
+    """The parts of a sum over nodes, the largest first.
+
+    >>> parts = Parts(np.array([7]), sp.csr_array([[0.5, 0.25]]), np.array([[0.0, 1.0]]))
+    >>> parts.weights, parts.total, parts.mean_steps.round(2)
+    (array([0.75]), array([0.  , 0.75]), array([0.33]))
+    """
 
     nodes: NDArray[np.int64]
     """(m,) whose signals they are."""
@@ -88,6 +93,15 @@ class Explanation:
     Of PTA+, the soft label is that of the first round, where each label counts as far as it is
     trusted, and before classes are balanced and masses scaled; further rounds learn from
     predictions.
+
+    >>> from proptrain import LabelPropagationClassifier
+    >>> y = ["left", None, None, "right"]
+    >>> clf = LabelPropagationClassifier().fit(None, y, graph=[(0, 1), (1, 2), (2, 3)])
+    >>> told = clf.explain(1)
+    >>> told.told, told.labels.nodes.tolist(), told.labels.shares.sum(axis=1).round(2).tolist()
+    ('left', [0, 3], [0.7, 0.3])
+    >>> bool(np.allclose(told.labels.total / told.labels.total.sum(), told.probabilities))
+    True
     """
 
     node: int

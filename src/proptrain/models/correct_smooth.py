@@ -27,13 +27,14 @@ class CorrectAndSmoothClassifier(GraphClassifier):
     propagated and added, scaled to the mean error (correct); then the result, with the known
     labels put in, is propagated (smooth). Stopping nodes only stop: their labels are not put in.
 
+    All parameters that are not listed here are those of `PTAClassifier`.
+
     Parameters
     ----------
-    alpha, steps : float, int
-        Weight of the restart and number of steps, for errors and predictions alike.
-    normalisation, n_hidden, dropout, learning_rate, weight_decay, max_epochs, patience,
-    stopping_fraction, n_neighbors, unlabelled, random_state
-        As in `PTAClassifier`.
+    alpha : float
+        Weight of the restart, for errors and predictions alike.
+    steps : int
+        Number of steps of each propagation.
 
     Examples
     --------

@@ -34,7 +34,11 @@ NewNetwork: TypeAlias = Callable[[torch.Generator], Network]
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """The settings of step 2; the defaults are the paper's for PTA."""
+    """The settings of step 2; the defaults are the paper's for PTA.
+
+    >>> TrainSettings(dropout=0.5).learning_rate
+    0.1
+    """
 
     n_hidden: int = 64
     dropout: float = 0.0
@@ -74,7 +78,11 @@ def _is_in(low: float, value: Any, high: float = math.inf) -> bool:
 
 @dataclass(frozen=True)
 class History:
-    """One number for each epoch that was run."""
+    """One number for each epoch that was run.
+
+    >>> History(stop_accuracy=(0.5, 0.75)).stop_accuracy[-1]
+    0.75
+    """
 
     train_loss: tuple[float, ...] = ()
     """Loss that the epoch's step was made with, regularisation included."""
@@ -90,7 +98,11 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The best weights of a predictor, and how it came to them."""
+    """The best weights of a predictor, and how it came to them.
+
+    >>> Trained(weights={}, best_epoch=1, history=History(gamma=(0.0, 0.01))).history.gamma[1]
+    0.01
+    """
 
     weights: Weights
     best_epoch: int
@@ -120,6 +132,17 @@ def train_predictor(
     of so many nodes with a soft label, shuffled by the seed; features and soft labels may then lie
     in files (`numpy.memmap`), and no more than a batch of them is in memory. ``on_epoch`` is told
     each epoch's number and stopping accuracy, for a progress bar.
+
+    Four nodes whose features say what they are, two of them to stop by:
+
+    >>> X = np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
+    >>> soft_labels = np.array([[1, 0], [0, 1], [0, 0], [0, 0]], dtype=np.float32)
+    >>> stop = StoppingNodes(np.array([2, 3]), np.array([0, 1]), soft_labels[[2, 3, 0, 1]])
+    >>> trained = train_predictor(X, soft_labels, stop, settings=TrainSettings(max_epochs=30))
+    >>> trained.history.stop_accuracy[trained.best_epoch]
+    1.0
+    >>> predict_probabilities(trained.weights, X).argmax(axis=1)
+    array([0, 1, 0, 1])
     """
     settings, weighting = settings or TrainSettings(), weighting or Adaptive()
     _check_shapes(features, soft_labels, stop.soft_labels)
@@ -155,7 +178,14 @@ def train_predictor(
 def predict_probabilities(
     weights: Weights, features: NDArray[np.float32] | sp.csr_array
 ) -> NDArray[np.float32]:
-    """Return f(X), shape (n, C), of the network with these weights."""
+    """Return f(X), shape (n, C), of the network with these weights.
+
+    >>> weights = {"weight1": np.eye(2), "weight2": np.array([[1.0, 0], [0, 1]])}
+    >>> weights = {name: np.float32(values) for name, values in weights.items()}
+    >>> predict_probabilities(weights, np.array([[1, 0], [0, 3]], dtype=np.float32)).round(2)
+    array([[0.73, 0.27],
+           [0.05, 0.95]], dtype=float32)
+    """
     model = Predictor(
         *(weights["weight1"].shape[0], weights["weight2"].shape[1]),
         n_hidden=weights["weight1"].shape[1],

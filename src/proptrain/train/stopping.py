@@ -23,6 +23,12 @@ class StoppingNodes:
     as the training labels were. ``read_out`` turns the probabilities f(X) of all nodes into the
     scores whose argmax is judged: the ensemble, or None for f itself (the fast reading). So
     training needs no graph even to stop.
+
+    Nodes 2 and 3 of four; without a graph, f itself is judged:
+
+    >>> stop = StoppingNodes(np.array([2, 3]), np.array([0, 1]), np.eye(4, 2, dtype=np.float32))
+    >>> stop.accuracy(np.array([[1, 0], [1, 0], [1, 0], [0.6, 0.4]], dtype=np.float32))
+    0.5
     """
 
     nodes: NDArray[np.int64]
@@ -54,6 +60,12 @@ class EarlyStopping:
 
     Kept are the weights with the best accuracy, among those the ones with the lowest loss; they
     are copied, since a reference would follow every later step.
+
+    >>> stopping, model = EarlyStopping(patience=2), torch.nn.Linear(1, 1)
+    >>> [stopping.is_over(epoch, right, 1 + epoch, model) for epoch, right in enumerate([5, 4, 4])]
+    [False, False, True]
+    >>> stopping.best_epoch
+    0
     """
 
     def __init__(self, patience: int) -> None:
