@@ -36,6 +36,7 @@ _HOME = {
     "PTAClassifier": "estimator",
     "PTAPlusClassifier": "plus",
     "Power": "propagate.schemes",
+    "RayEngine": "on_ray",
     "Split": "data.splits",
     "StoppingNodes": "train.stopping",
     "TrainSettings": "train.loop",

@@ -31,6 +31,7 @@ NAMES = [
     "PTAClassifier",
     "PTAPlusClassifier",
     "Power",
+    "RayEngine",
     "Split",
     "StoppingNodes",
     "TrainSettings",
