@@ -36,7 +36,6 @@ _HOME = {
     "PTAClassifier": "estimator",
     "PTAPlusClassifier": "plus",
     "Power": "propagate.schemes",
-    "RayEngine": "on_ray",
     "Split": "data.splits",
     "StoppingNodes": "train.stopping",
     "TrainSettings": "train.loop",

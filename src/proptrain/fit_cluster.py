@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from proptrain.classifier import is_reached
 from proptrain.data.row_parts import RowParts, part_name
-from proptrain.data.shared import SharedFolder, address_of
+from proptrain.data.shared import SharedFile, SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError
@@ -48,35 +48,22 @@ _N_PROPAGATIONS = 3
 """Of the training labels, of the stopping labels, of the predictions."""
 
 
-@dataclass(frozen=True)
-class SharedFeatures:
-    """Features (n, f) in a .npy file that every machine sees."""
-
-    folder: SharedFolder
-    name: str
-
-    @classmethod
-    def at(cls, place: str | Path) -> SharedFeatures:
-        """Return those in a file."""
-        folder, _, name = address_of(place).rpartition("/")
-        return cls(SharedFolder(folder or "/"), name)
-
-    def n_columns(self, n_nodes: int) -> int:
-        """Return how many there are, or say what is wrong with the file."""
-        shape, dtype = self.folder.look(self.name)
-        if len(shape) != 2 or shape[0] != n_nodes or dtype != np.float32:
-            raise InvalidInputError(
-                f"Features must be float32, with a row for each of the graph's {n_nodes:,} nodes; "
-                f"{self.name} has {dtype} of shape {shape}."
-            )
-        return shape[1]
+def count_features(features: SharedFile, n_nodes: int) -> int:
+    """Return how many columns features have, or say what is wrong with the file."""
+    shape, dtype = features.folder.look(features.name)
+    if len(shape) != 2 or shape[0] != n_nodes or dtype != np.float32:
+        raise InvalidInputError(
+            f"Features must be float32, with a row for each of the graph's {n_nodes:,} nodes; "
+            f"{features.name} has {dtype} of shape {shape}."
+        )
+    return shape[1]
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
     """All that a process needs to train, alone or in a team; it reads what it needs for itself."""
 
-    features: SharedFeatures
+    features: SharedFile
     soft_labels: RowParts
     stop_labels: RowParts
     stop_nodes: NDArray[np.int64]
@@ -146,8 +133,9 @@ def fit_on_cluster(
     Training is by ``n_workers`` processes, by default one on each machine.
     """
     shared = graph if isinstance(graph, SharedGraph) else SharedGraph(graph)
-    source = SharedFeatures.at(features)
-    check_able(classifier, (shared.n_nodes, source.n_columns(shared.n_nodes)), shared.n_nodes)
+    source = SharedFile.at(features)
+    shape = (shared.n_nodes, count_features(source, shared.n_nodes))
+    check_able(classifier, shape, shared.n_nodes)
     if not classifier.fast:
         raise InvalidInputError(
             "On a cluster PTA(F), PTS and PTD can be fitted; PTA judges every epoch by an ensemble "
@@ -221,7 +209,7 @@ class _Task:
             reached[graph.nodes(rows)] = flag
         return RowParts(graph, self.work, name, self.n_classes), reached
 
-    def predict(self, features: SharedFeatures, weights: Weights) -> RowParts:
+    def predict(self, features: SharedFile, weights: Weights) -> RowParts:
         """Have every node told by the network, and that propagated and written."""
         crew, graph = self.engine.crew, self.engine.graph
         network = crew.put(weights)
@@ -253,7 +241,7 @@ def label_rows(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
 
 
 def tell_rows(
-    weights: Weights, features: SharedFeatures, nodes: slice | NDArray[Any]
+    weights: Weights, features: SharedFile, nodes: slice | NDArray[Any]
 ) -> NDArray[np.float32]:
     """Return f(X) of some nodes, whose features are read from where they lie."""
     rows = features.folder.read_rows(features.name, nodes)

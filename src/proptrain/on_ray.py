@@ -26,7 +26,9 @@ from proptrain.train.loop import Trained, trained_so_far
 from proptrain.train.snapshot import Snapshot
 from proptrain.train.team import ALONE, TorchTeam
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when it is imported
+# Read when it is imported: nothing is told to others, and an error is told once, by us.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
 try:
     import ray
     from ray import exceptions, train
@@ -112,7 +114,7 @@ class RayCrew:
         from ray.train.torch import TorchTrainer
 
         n_workers = n_workers or len(_nodes())
-        has_gpus = ray.cluster_resources().get("GPU", 0) >= n_workers
+        has_gpus = sum(node["Resources"].get("GPU", 0) for node in _nodes()) >= n_workers
         trainer = TorchTrainer(
             _train_in_team,
             train_loop_config={"job": job},
@@ -205,7 +207,8 @@ def _check_answers(address: str) -> None:
 
 
 def _nodes() -> list[dict[str, Any]]:
-    return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node for node in nodes if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
 
 @cache

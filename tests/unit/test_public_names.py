@@ -31,7 +31,6 @@ NAMES = [
     "PTAClassifier",
     "PTAPlusClassifier",
     "Power",
-    "RayEngine",
     "Split",
     "StoppingNodes",
     "TrainSettings",

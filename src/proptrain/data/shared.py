@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -228,3 +229,21 @@ class SharedFolder:
 
     def _broken(self, name: str, what: str) -> FileFormatError:
         return FileFormatError(f"{self.address}/{name} {what}. Write it again.")
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """A file by its folder and name.
+
+    >>> SharedFile.at("s3://bucket/features.npy")
+    SharedFile(folder=SharedFolder('s3://bucket'), name='features.npy')
+    """
+
+    folder: SharedFolder
+    name: str
+
+    @classmethod
+    def at(cls, place: str | Path) -> SharedFile:
+        """Return the file at a path or address."""
+        folder, _, name = address_of(place).rpartition("/")
+        return cls(SharedFolder(folder or "/"), name)

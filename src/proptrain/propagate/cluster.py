@@ -161,7 +161,7 @@ class ClusterEngine:
     ) -> list[Reference]:
         """Have all steps taken for some columns."""
         crew, own = self.crew, self._own_shares()
-        n_blocks, before = len(own), []
+        n_blocks, before = len(own), list[Reference]()
         pieces = [
             crew.call(first_pieces, *parts, source, columns, n_results=n_blocks)
             for parts, source in zip(own, sources, strict=True)

@@ -79,7 +79,7 @@ class TorchTeam:
         flat = torch.cat([*(one.reshape(-1) for one in gradients), told])
         torch.distributed.all_reduce(flat)
         lengths = [one.numel() for one in parameters]
-        *sums, told = flat.split([*lengths, 1])
+        *sums, told = torch.split(flat, [*lengths, 1])
         for one, added in zip(parameters, sums, strict=True):
             one.grad = added.reshape(one.shape).clone()
         return float(told)
