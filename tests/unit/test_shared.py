@@ -56,7 +56,7 @@ def test_what_is_not_there_or_broken_is_said(shared, tmp_path):
     with pytest.raises(UnreadableFileError, match=r"nothing\.npy cannot be read"):
         shared.read("nothing.npy")
     (tmp_path / "words.npy").write_text("words")
-    with pytest.raises(FileFormatError, match="no .npy array"):
+    with pytest.raises(FileFormatError, match=r"no \.npy array"):
         shared.read("words.npy")
     shared.write("cut.npy", np.zeros((9, 2)))
     path = tmp_path / "cut.npy"
@@ -116,7 +116,7 @@ def test_a_shared_graph_is_not_believed(stored):
     with pytest.raises(FileFormatError, match="bytes, got"):
         shared.block(2)
     path.unlink()
-    with pytest.raises(UnreadableFileError, match="weights-00002.npy cannot be read"):
+    with pytest.raises(UnreadableFileError, match=r"weights-00002\.npy cannot be read"):
         shared.block(2)
     (disk.folder / "manifest.json").unlink()
     with pytest.raises(UnreadableFileError, match="is no graph folder that can be read"):
