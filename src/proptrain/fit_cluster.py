@@ -138,8 +138,9 @@ def fit_on_cluster(
     check_able(classifier, shape, shared.n_nodes)
     if not classifier.fast:
         raise InvalidInputError(
-            "On a cluster PTA(F), PTS and PTD can be fitted; PTA judges every epoch by an ensemble "
-            'over the whole graph. Use PTA(F) (--method "PTA(F)", fast=True) instead.'
+            "On a cluster training must be stopped by the network alone (fast=True); this method "
+            "judges every epoch by an ensemble over the whole graph. Use PTA(F) instead: "
+            '--method "PTA(F)".'
         )
     random = check_random_state(classifier.random_state)
     posing = {"stopping_fraction": classifier.stopping_fraction}
