@@ -24,7 +24,7 @@ from proptrain.data.row_parts import RowParts, part_name
 from proptrain.data.shared import SharedFile, SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
 from proptrain.from_disk import FittedFromDisk, check_able
 from proptrain.kernels import OnStep
@@ -46,6 +46,8 @@ from proptrain.train.weighting import Weighting
 
 _N_PROPAGATIONS = 3
 """Of the training labels, of the stopping labels, of the predictions."""
+SEEN = "seen"
+"""A file by which machines find out whether they see the same folder."""
 
 
 def count_features(features: SharedFile, n_nodes: int) -> int:
@@ -99,6 +101,14 @@ class TrainingCrew(Crew, Protocol):
     def see(self, folder: SharedFolder) -> None:
         """Raise unless every machine sees a folder and what is written to it."""
         ...
+
+
+def sees(folder: SharedFolder) -> bool:
+    """Tell whether what was written to a folder elsewhere can be read here."""
+    try:
+        return bytes(folder.read_bytes(SEEN)) == SEEN.encode()
+    except UnreadableFileError:
+        return False
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from typing import Any
 
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import ClusterError, InvalidInputError, MissingPackageError, ProptrainError
-from proptrain.fit_cluster import TrainingJob
+from proptrain.fit_cluster import SEEN, TrainingJob, sees
 from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.train.loop import Trained, trained_so_far
@@ -31,7 +31,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
 try:
     import ray
-    from ray import exceptions, train
+    from ray import exceptions
 except ImportError as error:
     raise MissingPackageError(
         "The engine ray needs the package ray: pip install 'proptrain[ray]', here and on every "
@@ -98,7 +98,7 @@ class RayCrew:
         """Raise unless every machine sees a folder and what is written to it."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        folder.write_bytes("seen", b"yes")
+        folder.write_bytes(SEEN, SEEN.encode())
         for node in _nodes():
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             name = node["NodeManagerAddress"]
@@ -111,15 +111,15 @@ class RayCrew:
 
     def train(self, job: TrainingJob, n_workers: int | None, storage: SharedFolder) -> Trained:
         """Have so many processes train together, one on each machine unless told otherwise."""
-        from ray.train.torch import TorchTrainer
+        from ray import train
+        from ray.train.torch import TorchConfig, TorchTrainer
 
-        n_workers = n_workers or len(_nodes())
-        has_gpus = sum(node["Resources"].get("GPU", 0) for node in _nodes()) >= n_workers
         trainer = TorchTrainer(
             _train_in_team,
             train_loop_config={"job": job},
+            torch_config=TorchConfig(backend="gloo"),  # our kernels compute on CPUs
             scaling_config=train.ScalingConfig(
-                num_workers=n_workers, use_gpu=has_gpus, placement_strategy="SPREAD"
+                num_workers=n_workers or len(_nodes()), placement_strategy="SPREAD"
             ),
             run_config=train.RunConfig(
                 name="training",
@@ -128,8 +128,15 @@ class RayCrew:
                 checkpoint_config=train.CheckpointConfig(num_to_keep=2),
             ),
         )
-        with _ours():
-            result = trainer.fit()
+        try:
+            with _ours():
+                result = trainer.fit()
+        except train.TrainingFailedError as error:
+            failures = getattr(error, "worker_failures", {}).values()
+            for cause in map(_cause_of, failures):
+                if isinstance(cause, ProptrainError):
+                    raise cause from error
+            raise ClusterError(f"Training on the cluster failed: {error}") from error
         assert result.checkpoint is not None  # there is one after each epoch
         with result.checkpoint.as_directory() as folder:
             return trained_so_far(Snapshot.read(Path(folder)))
@@ -159,14 +166,6 @@ class RayEngine(ClusterEngine):
 
     def __exit__(self, *_: object) -> None:
         self._ray.__exit__()
-
-
-def sees(folder: SharedFolder) -> bool:
-    """Tell whether what was written to a folder can be read here."""
-    try:
-        return bytes(folder.read_bytes("seen")) == b"yes"
-    except ProptrainError:
-        return False
 
 
 def _connect(address: str | None) -> None:
@@ -222,17 +221,10 @@ def _ours() -> Iterator[None]:
     try:
         yield
     except exceptions.RayTaskError as error:
-        cause = getattr(error, "cause", None)
+        cause = _cause_of(error)
         if isinstance(cause, ProptrainError):
             raise cause from error
         raise
-    except train.TrainingFailedError as error:
-        failures = getattr(error, "worker_failures", {}).values()
-        for failure in failures:
-            cause = getattr(failure, "cause", failure)
-            if isinstance(cause, ProptrainError):
-                raise cause from error
-        raise ClusterError(f"Training on the cluster failed: {error}") from error
     except exceptions.RayError as error:
         raise ClusterError(
             f"The cluster gave the work up: {error}. The output was not written. Look at its "
@@ -240,10 +232,19 @@ def _ours() -> Iterator[None]:
         ) from error
 
 
+def _cause_of(error: BaseException) -> BaseException:
+    """Return what a task raised; it may be wrapped once for each task that needed its result."""
+    while isinstance(inner := getattr(error, "cause", None), BaseException):
+        error = inner
+    return error
+
+
 class _RayKeeper:
     """Keeps snapshots as ray.train's checkpoints, which it puts into the shared folder."""
 
     def load(self) -> Snapshot | None:
+        from ray import train
+
         checkpoint = train.get_checkpoint()
         if checkpoint is None:
             return None
@@ -251,6 +252,8 @@ class _RayKeeper:
             return Snapshot.read(Path(folder))
 
     def save(self, snapshot: Snapshot) -> None:
+        from ray import train
+
         # Everybody reports, since that is where ray.train has all wait for all; one has something.
         told = {"epoch": len(snapshot.numbers["epochs"])}
         if train.get_context().get_world_rank() != 0:
@@ -263,5 +266,7 @@ class _RayKeeper:
 
 def _train_in_team(given: dict[str, Any]) -> None:
     """Train in one of the processes that ray.train has started."""
+    from ray import train
+
     team = ALONE if train.get_context().get_world_size() == 1 else TorchTeam()
     given["job"].run(team, _RayKeeper())

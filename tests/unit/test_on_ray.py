@@ -18,7 +18,7 @@ PACKAGE = Path(proptrain.__file__).parent
 
 
 def test_ray_is_imported_in_one_file():
-    imports = re.compile(r"^\s*(import ray\b|from ray\b)", re.MULTILINE)
+    imports = re.compile(r"^\s*(import ray|from ray)(\.\w+)*\b", re.MULTILINE)
     found = [path.name for path in PACKAGE.rglob("*.py") if imports.search(path.read_text())]
     assert found == ["on_ray.py"]
 

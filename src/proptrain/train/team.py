@@ -86,8 +86,6 @@ class TorchTeam:
 
     def add(self, numbers: Sequence[float]) -> list[float]:
         """Return the sum over all of each number."""
-        # On the CPU these are exact counts and sums; NCCL alone wants them on its device.
-        is_nccl = torch.distributed.get_backend() == "nccl"
-        told = torch.tensor(numbers, dtype=torch.float64, device="cuda" if is_nccl else "cpu")
+        told = torch.tensor(numbers, dtype=torch.float64)
         torch.distributed.all_reduce(told)
         return [float(one) for one in told]
