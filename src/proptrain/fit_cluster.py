@@ -75,8 +75,8 @@ class TrainingJob:
     seed: int
     batch_size: int
 
-    def run(self, team: Team, keeper: Keeper) -> Trained:
-        """Train, going on from the keeper's last snapshot."""
+    def run(self, team: Team, keeper: Keeper | None) -> Trained:
+        """Train, going on from the last snapshot of a keeper, if there is one."""
         stop_labels = cast("NDArray[np.float32]", self.stop_labels)
         return train_predictor(
             self.features.folder.map(self.features.name),
