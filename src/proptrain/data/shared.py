@@ -37,11 +37,13 @@ def address_of(place: str | Path) -> str:
 
     A `Path` of an address has lost one of its slashes, which comes back here.
 
-    >>> address_of(Path("s3://bucket/graph"))
-    's3://bucket/graph'
+    >>> address_of(Path("s3://bucket/graph")), address_of("file:///graph")
+    ('s3://bucket/graph', '/graph')
     """
     found = _ADDRESS.fullmatch(str(place))
-    return f"{found[1]}://{found[2]}" if found else str(Path(place).resolve())
+    if found is not None and found[1] != "file":
+        return f"{found[1]}://{found[2]}"
+    return str(Path(f"/{found[2]}" if found else place).resolve())
 
 
 class SharedFolder:
