@@ -30,6 +30,7 @@ from proptrain.data.disk import DiskGraph, checksum_of
 from proptrain.data.disk_nodes import map_array
 from proptrain.data.graph import Graph
 from proptrain.data.mapped import forget, parts_of
+from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
 from proptrain.files import whole_folder
@@ -95,7 +96,7 @@ def save_disk_model(
     folder: str | Path,
     classifier: PTAClassifier,
     fitted: FittedFromDisk,
-    graph: DiskGraph,
+    graph: DiskGraph | SharedGraph,
     *,
     encoder: Any = None,
     table: dict[str, Any] | None = None,
@@ -109,9 +110,9 @@ def save_disk_model(
         _write_rows(place / "predictions.npy", fitted.distributions)
         np.save(place / "given.npy", fitted.given)
         np.save(place / "reached.npy", fitted.reached)
-        if graph.manifest.ids is not None:
-            stored = map_array(graph.folder / "ids.npy")
-            _write_rows(place / "ids.npy", stored)
+        ids = graph.stored_ids()
+        if ids is not None:
+            _write_rows(place / "ids.npy", ids)
         if encoder is not None:
             import skops.io
 

@@ -14,6 +14,7 @@
     ├── DownloadError (OSError)             a download that failed or brought the wrong bytes
     ├── OutputExistsError (FileExistsError) an output that would overwrite something
     ├── UnwritableOutputError (OSError)     an output that cannot be written
+    ├── ClusterError (RuntimeError)         a cluster that is not there, too small, or gave up
     └── MissingPackageError (ImportError)   an optional package that is not installed
 
 A message says what must be, what was given and what to do.
@@ -69,6 +70,10 @@ class OutputExistsError(ProptrainError, FileExistsError):
 
 class UnwritableOutputError(ProptrainError, OSError):
     """An output cannot be written."""
+
+
+class ClusterError(ProptrainError, RuntimeError):
+    """A cluster cannot be reached, is too small for the work, or gave it up."""
 
 
 class MissingPackageError(ProptrainError, ImportError):

@@ -80,7 +80,7 @@ def fit_from_disk(
     array([0, 0, 1, 1])
     """
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
-    _check_able(classifier, features, disk)
+    check_able(classifier, np.shape(features), disk.n_nodes)
     random = check_random_state(classifier.random_state)
     posing = {
         "stopping_fraction": classifier.stopping_fraction,
@@ -132,16 +132,17 @@ def fit_from_disk(
     return FittedFromDisk(classes, trained, codes, stop, own, reached, batch_size)
 
 
-def _check_able(classifier: PTAClassifier, features: Any, graph: DiskGraph) -> None:
+def check_able(classifier: PTAClassifier, shape: tuple[int, ...], n_nodes: int) -> None:
+    """Raise unless a method can be fitted without a graph in memory, to features of this shape."""
     if not isinstance(classifier, PTAClassifier) or classifier.equal_hops is not None:
         raise InvalidInputError(
             "From disk, PTA, PTA(F), PTS and PTD can be fitted; other methods need the graph in "
             "memory (--engine local)."
         )
-    if getattr(features, "ndim", 0) != 2 or features.shape[0] != graph.n_nodes:
+    if len(shape) != 2 or shape[0] != n_nodes:
         raise InvalidInputError(
-            f"Features must have a row for each of the graph's {graph.n_nodes:,} nodes, got shape "
-            f"{np.shape(features)}."
+            f"Features must have a row for each of the graph's {n_nodes:,} nodes, got shape "
+            f"{shape}."
         )
 
 

@@ -188,6 +188,8 @@ def test_a_made_up_problem_from_end_to_end(run, tmp_path, monkeypatch):
         (("--edges", "edges.csv", "--engine", "blocked", *TABLES), "Make one first: proptrain"),
         (("--edges", "edges.csv", "--features", "f.npy", *TABLES), "go with a graph folder"),
         (("--edges", "graph", "--engine", "cluster", *TABLES), "one of local, blocked"),
+        (("--edges", "graph", "--engine", "ray", *TABLES), "With --engine ray give --features"),
+        (("--edges", "graph", *TABLES, "--address", "auto"), "go with --engine ray"),
         (("--edges", "graph", "--engine", "blocked"), "either --nodes TABLE and --label COLUMN"),
         (("--edges", "graph", *TABLES, "--features", "f.npy", "--labels", "l.npy"), "either"),
         (("--edges", "graph", *TABLES, "--engine", "blocked", "--memory", "lots"), "such as 500MB"),

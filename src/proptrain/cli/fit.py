@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from proptrain.cli.console import JsonOption, OverwriteOption, print_json, say, training_progress
-from proptrain.cli.fit_folder import FolderFit, NodeFiles, check_engine, fit_folder
+from proptrain.cli.fit_folder import Cluster, FolderFit, NodeFiles, check_engine, fit_folder
 from proptrain.cli.source import (
     EdgesOption,
     IdOption,
@@ -50,7 +50,30 @@ DeviceOption = Annotated[
 ]
 EngineOption = Annotated[
     str,
-    typer.Option(help="local, in memory; or blocked, from disk: --edges is then a graph folder."),
+    typer.Option(
+        help="local, in memory; blocked, from disk; or ray, on a cluster: with these two --edges "
+        "is a graph folder."
+    ),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        help="For --engine ray: host:port of the cluster's head, or auto for one that runs on this "
+        "machine. \\[default: start one here]"
+    ),
+]
+SharedOption = Annotated[
+    str | None,
+    typer.Option(
+        help="For --engine ray: folder that every machine sees, for what is not finished; a path "
+        "or s3://…. \\[default: beside the output]"
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="For --engine ray: processes that train. \\[default: one on each machine]"
+    ),
 ]
 MemoryOption = Annotated[
     str, typer.Option(help="What the process may have at its peak, for --engine blocked.")
@@ -95,6 +118,9 @@ def fit(
     batch_size: BatchOption = None,
     features: FeaturesOption = None,
     labels: LabelsOption = None,
+    address: AddressOption = None,
+    shared: SharedOption = None,
+    workers: WorkersOption = None,
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -115,9 +141,12 @@ def fit(
     check_model_output(out, overwrite=overwrite)
     (chosen,) = find_methods([method])
     classifier = _new_classifier(chosen, alpha, device, seed, batch_size)
-    if edges is not None and edges.is_dir():
+    if engine != "ray" and (address, shared, workers) != (None, None, None):
+        raise InvalidInputError("--address, --shared and --workers go with --engine ray.")
+    if edges is not None and (engine == "ray" or edges.is_dir()):
         files = NodeFiles(nodes, label, id_column, kind, unlabelled, features, labels)
-        wanted = FolderFit(chosen, classifier, engine, memory, out, overwrite, json)
+        cluster = Cluster(address, shared, workers)
+        wanted = FolderFit(chosen, classifier, engine, memory, out, overwrite, json, cluster)
         fit_folder(edges, files, wanted)
         return
     if engine != "local" or features is not None or labels is not None:

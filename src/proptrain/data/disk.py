@@ -119,13 +119,17 @@ class DiskGraph:
         forget(stored)
         return np.char.decode(ids, "utf-8") if ids.dtype.kind == "S" else ids
 
+    def stored_ids(self) -> NDArray[Any] | None:
+        """Return the nodes' ids as they are stored, mapped; None if they are 0 … n-1."""
+        return None if self.manifest.ids is None else self._array(self.manifest.ids)
+
     def block(self, number: int) -> Block:
         """Return a block, mapped and not read; on first use all of it is looked at."""
         stored = self.manifest.blocks[number]
         indptr, indices, *weights = (self._array(one) for one in stored.arrays)
         block = Block(stored.rows, indptr, indices, weights[0] if weights else None)
         if number not in self._looked_at:
-            self._look_at(block)
+            check_block(block, self.n_nodes, self.folder)
             self._looked_at.add(number)
         return block
 
@@ -177,7 +181,7 @@ class DiskGraph:
         return {"folder": self.folder, "manifest": self.manifest, "_maps": {}, "_looked_at": set()}
 
     def _broken(self, what: str) -> FileFormatError:
-        return FileFormatError(f"Cannot use the graph {self.folder}: {what} Build it again.")
+        return _broken(self.folder, what)
 
     def _check_size(self, stored: StoredArray) -> None:
         path = self.folder / stored.name
@@ -216,18 +220,6 @@ class DiskGraph:
         self._maps[stored.name] = array
         return array
 
-    def _look_at(self, block: Block) -> None:
-        """Raise unless a block's numbers lead nowhere but into the graph."""
-        indptr, indices, weights = block.indptr, block.indices, block.weights
-        if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
-            raise self._broken("an indptr must rise from 0 to the number of its block's entries.")
-        for part in parts_of(len(indices), indices.itemsize):
-            if not 0 <= indices[part].min() <= indices[part].max() < self.n_nodes:
-                raise self._broken("neighbours must be numbers of nodes.")
-            if weights is not None and not 0 < weights[part].min() <= weights[part].max() < np.inf:
-                raise self._broken("weights must be finite and above 0.")
-            forget(indices, weights)
-
     def _read_ahead(self, number: int) -> None:
         """Have the system fetch a block's neighbours while another block is worked on."""
         if number < self.n_blocks and hasattr(mmap, "MADV_WILLNEED"):
@@ -235,6 +227,23 @@ class DiskGraph:
             if stored.name in self._maps:
                 mapped: Any = self._maps[stored.name].base
                 mapped._mmap.madvise(mmap.MADV_WILLNEED)
+
+
+def check_block(block: Block, n_nodes: int, folder: object) -> None:
+    """Raise unless a block's numbers lead nowhere but into the graph of that folder."""
+    indptr, indices, weights = block.indptr, block.indices, block.weights
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+        raise _broken(folder, "an indptr must rise from 0 to the number of its block's entries.")
+    for part in parts_of(len(indices), indices.itemsize):
+        if not 0 <= indices[part].min() <= indices[part].max() < n_nodes:
+            raise _broken(folder, "neighbours must be numbers of nodes.")
+        if weights is not None and not 0 < weights[part].min() <= weights[part].max() < np.inf:
+            raise _broken(folder, "weights must be finite and above 0.")
+        forget(indices, weights)
+
+
+def _broken(folder: object, what: str) -> FileFormatError:
+    return FileFormatError(f"Cannot use the graph {folder}: {what} Build it again.")
 
 
 def cut_rows(

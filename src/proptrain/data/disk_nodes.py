@@ -105,11 +105,15 @@ def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
 
 def open_labels(path: Path, n_nodes: int) -> NDArray[Any]:
     """Return labels (n,) from a file: .npy of whole numbers or text, -1 or "" for unlabelled."""
-    labels = np.array(map_array(path))
+    return checked_labels(np.array(map_array(path)), path.name, n_nodes)
+
+
+def checked_labels(labels: NDArray[Any], name: str, n_nodes: int) -> NDArray[Any]:
+    """Return labels (n,) of a file as numbers or text, or say what is wrong with them."""
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "biuUS":
         raise InvalidInputError(
             f"Labels must be whole numbers or text, one for each of the graph's {n_nodes:,} nodes; "
-            f"{path.name} has {labels.dtype} of shape {labels.shape}."
+            f"{name} has {labels.dtype} of shape {labels.shape}."
         )
     return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
 

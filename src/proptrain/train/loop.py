@@ -21,7 +21,9 @@ from proptrain.train.batches import BatchLearner
 from proptrain.train.learner import Learner
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
+from proptrain.train.snapshot import Keeper, Snapshot, named, unnamed
 from proptrain.train.stopping import EarlyStopping, StoppingNodes
+from proptrain.train.team import ALONE, Team
 from proptrain.train.weighting import Adaptive, Weighting, gamma_of
 
 Weights: TypeAlias = dict[str, NDArray[np.float32]]
@@ -121,6 +123,8 @@ def train_predictor(
     network: NewNetwork | None = None,
     backend: Backend = KERNELS,
     batch_size: int | None = None,
+    team: Team = ALONE,
+    keeper: Keeper | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
@@ -130,8 +134,10 @@ def train_predictor(
     another network than the two layers of `Predictor`, for example one whose scores depend on
     other nodes too. ``backend`` computes. With a ``batch_size`` an epoch is a step for each batch
     of so many nodes with a soft label, shuffled by the seed; features and soft labels may then lie
-    in files (`numpy.memmap`), and no more than a batch of them is in memory. ``on_epoch`` is told
-    each epoch's number and stopping accuracy, for a progress bar.
+    in files (`numpy.memmap`), and no more than a batch of them is in memory. With batches several
+    processes can train together (``team``), and a ``keeper`` has a snapshot after each epoch, from
+    which the same call goes on elsewhere. ``on_epoch`` is told each epoch's number and stopping
+    accuracy, for a progress bar.
 
     Four nodes whose features say what they are, two of them to stop by:
 
@@ -155,20 +161,31 @@ def train_predictor(
         raise InvalidInputError(
             f"batch_size must be None or a whole number, at least 1, got {batch_size!r}."
         )
+    if batch_size is None and (keeper is not None or team.size > 1):
+        raise InvalidInputError("Several processes, and snapshots, need a batch_size.")
+    if team.size > 1 and stop.read_out is not None:
+        raise InvalidInputError("Several processes can stop by f alone, without a read_out.")
     new = network or _two_layers(backend, *sizes, settings)
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
     parts = (model, features, soft_labels, stop, weighting, settings, backend)
-    learner = Learner(*parts) if batch_size is None else BatchLearner(*parts, batch_size, seed)
+    learner = (
+        Learner(*parts) if batch_size is None else BatchLearner(*parts, batch_size, seed, team)
+    )
     stopping, epochs = EarlyStopping(settings.patience), []
+    if keeper is not None and (before := keeper.load()) is not None:
+        epochs = _go_on(before, model, learner, stopping)
     with _one_thread_if(sp.issparse(features)), counting_tiny_as_zero():
-        for epoch in range(settings.max_epochs):
+        for epoch in range(len(epochs), 0 if stopping.has_ended else settings.max_epochs):
             train_loss = learner.step(epoch)
             stop_loss, agreed, accuracy = learner.judge()
             gamma = gamma_of(weighting, epoch)
             epochs.append((train_loss, stop_loss, agreed, accuracy, gamma))
             if on_epoch is not None:
                 on_epoch(epoch, accuracy)
-            if stopping.is_over(epoch, accuracy, stop_loss, model):
+            is_over = stopping.is_over(epoch, accuracy, stop_loss, model)
+            if keeper is not None:
+                keeper.save(_snapshot(model, learner, stopping, epochs))
+            if is_over:
                 break
     stopping.restore(model)
     weights = {name: value.cpu().numpy().copy() for name, value in model.state_dict().items()}
@@ -203,6 +220,36 @@ def probabilities_told(
     with torch.no_grad():
         _, f = class_probabilities(model(FeatureMatrix(features)))
     return np.asarray(f.numpy())
+
+
+def trained_so_far(snapshot: Snapshot) -> Trained:
+    """Return what a training had come to when a snapshot was taken."""
+    epochs = [tuple(epoch) for epoch in snapshot.numbers["epochs"]]
+    kept = unnamed("kept", snapshot.arrays)
+    return Trained(
+        kept, snapshot.numbers["stopping"]["best_epoch"], History(*zip(*epochs, strict=True))
+    )
+
+
+def _snapshot(
+    model: Network, learner: Learner | BatchLearner, stopping: EarlyStopping, epochs: list[Any]
+) -> Snapshot:
+    assert isinstance(learner, BatchLearner)
+    arrays, randoms = learner.state()
+    kept, stopped = stopping.state()
+    arrays = {**arrays, **named("weights", model.state_dict()), **named("kept", kept)}
+    return Snapshot(arrays, {"random": randoms, "stopping": stopped, "epochs": epochs})
+
+
+def _go_on(
+    before: Snapshot, model: Network, learner: Learner | BatchLearner, stopping: EarlyStopping
+) -> list[Any]:
+    """Put everything back to where it was; returns the epochs that were."""
+    assert isinstance(learner, BatchLearner)
+    _with_weights(model, unnamed("weights", before.arrays))
+    learner.go_on(before.arrays, before.numbers["random"])
+    stopping.go_on(unnamed("kept", before.arrays), before.numbers["stopping"])
+    return [tuple(epoch) for epoch in before.numbers["epochs"]]
 
 
 @contextmanager
