@@ -29,7 +29,7 @@ import proptrain
 from proptrain.data.disk import DiskGraph, checksum_of
 from proptrain.data.disk_nodes import map_array
 from proptrain.data.graph import Graph
-from proptrain.data.mapped import forget, parts_of
+from proptrain.data.mapped import forget, parts_of, write_rows
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
 from proptrain.files import whole_folder
@@ -106,12 +106,13 @@ def save_disk_model(
 
     with whole_folder(folder, overwrite=overwrite) as place:
         (place / "weights.safetensors").write_bytes(save(fitted.trained.weights))
-        _write_rows(place / "predictions.npy", fitted.distributions)
-        np.save(place / "given.npy", fitted.given)
-        np.save(place / "reached.npy", fitted.reached)
+        arrays: dict[str, NDArray[Any]] = {"predictions": fitted.distributions}
+        arrays |= {"given": fitted.given, "reached": fitted.reached}
         if graph.manifest.ids is not None:
-            stored = map_array(graph.folder / "ids.npy")
-            _write_rows(place / "ids.npy", stored)
+            arrays["ids"] = map_array(graph.folder / "ids.npy")
+        for name, rows in arrays.items():
+            parts = (rows[part] for part in parts_of(len(rows), rows[:1].nbytes or 1))
+            write_rows(place / f"{name}.npy", rows.shape, rows.dtype, parts)
         if encoder is not None:
             import skops.io
 
@@ -129,14 +130,6 @@ def save_disk_model(
             "files": {path.name: checksum_of(path) for path in sorted(place.iterdir())},
         }
         (place / DESCRIPTION).write_text(json.dumps(description, ensure_ascii=False, indent=1))
-
-
-def _write_rows(path: Path, rows: NDArray[Any]) -> None:
-    file = np.lib.format.open_memmap(path, mode="w+", dtype=rows.dtype, shape=rows.shape)
-    for part in parts_of(len(rows), rows[:1].nbytes or 1):
-        file[part] = rows[part]
-        file.flush()
-        forget(file, rows)
 
 
 def is_disk_model(folder: Path) -> bool:
