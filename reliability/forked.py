@@ -93,11 +93,16 @@ def run(words: Sequence[str], log: Path) -> Ended:
     return ended
 
 
-def _save(model: str, output: str) -> None:
-    """Do what has no command: save a classifier over another."""
+def _save(model: str, output: str, *options: str) -> None:
+    """Do what has no command: save a classifier, as a command would."""
+    from proptrain.cli.console import fail
+    from proptrain.errors import ProptrainError
     from proptrain.persistence import load_model
 
-    load_model(model).estimator.save(output, overwrite=True)
+    try:
+        load_model(model).estimator.save(output, overwrite="--overwrite" in options)
+    except ProptrainError as error:
+        fail(error, as_json=False)
 
 
 def _run(words: Sequence[str], log: Path) -> None:

@@ -131,8 +131,8 @@ JOBS = {
         Job("reproduce", (*_REPRODUCE, "--runs", "2", "--out", "runs"),
             (*_REPRODUCE, "--runs", "1", "--out", "runs"), "runs",
             lambda path: not (path / FILE_NAME).exists(), _runs_content, grows=True),
-        Job("save over another model", ("save", "model-1", "saved"), ("save", "model-2", "saved"),
-            "saved", content=_model_content),
+        Job("save", ("save", "model-1", "saved", "--overwrite"),
+            ("save", "model-2", "saved", "--overwrite"), "saved", content=_model_content),
     )
 }  # fmt: skip
 

@@ -1,9 +1,9 @@
 """kill -9 at random moments: python -m reliability.kill --out docs/results/reliability/kill.jsonl.
 
-Each command is killed again and again, at moments drawn over the time that it takes. Half of the
-time there was an output before, which it was to replace. Afterwards its output must be the complete
-old one, the complete new one, or absent, and the same command must finish and leave nothing
-beside it.
+Each command is killed again and again, at moments drawn over the time that it takes, or with
+--writing just when it has begun to write, where most could go wrong. Half of the time there was an
+output before, which it was to replace. Afterwards its output must be the complete old one, the
+complete new one, or absent, and the same command must finish and leave nothing beside it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from reliability.outcomes import BEGINNING, add_outcome, ready
 COMMAND = "python -m reliability.kill"
 _BATCH = 10
 """Kills of a line, so that little is lost if this is stopped itself."""
+_WRITING = 0.02
+"""Seconds; the outputs are small."""
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -39,20 +41,24 @@ def main(
     kills: Annotated[int, typer.Option(min=1, help="Kills of each command.")] = 100,
     job: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(JOBS)}.")] = None,
     seed: Annotated[int, typer.Option(help="Of the moments.")] = 0,
+    writing: Annotated[
+        bool, typer.Option("--writing", help="Kill only within 20 ms of the first thing written.")
+    ] = False,
 ) -> None:
     """Kill each command at random moments, and look at what it leaves."""
     forked.load()
     with open_lines(ready(out).resolve(), counted, BEGINNING) as (file, before), workplace():
         for name in job or JOBS:
-            fault = f"kill -9 during {name}"
+            fault = f"kill -9 while {name} writes" if writing else f"kill -9 during {name}"
             batches = range(before[fault] // _BATCH, -(-kills // _BATCH))
             if not batches:
                 continue
             with Victim(JOBS[name]) as victim:
                 for batch in batches:
                     moments = random.Random(f"{seed} {name} {batch}")
-                    outcomes = [victim.kill(moments) for _ in range(_BATCH)]
-                    command = f'{COMMAND} --job "{name}" --kills {kills} --out FILE'
+                    outcomes = [victim.kill(moments, writing=writing) for _ in range(_BATCH)]
+                    how = f'--job "{name}" --kills {kills}{" --writing" if writing else ""}'
+                    command = f"{COMMAND} {how} --out FILE"
                     add_outcome(file, fault, outcomes, command, batch=batch)
                     say(f"{fault}, batch {batch}: {dict(Counter(outcomes))}")
 
@@ -109,12 +115,15 @@ class Victim:
             raise RuntimeError(f"{words} failed without any fault: {ended.said}")
         return content
 
-    def kill(self, moments: random.Random) -> str:
+    def kill(self, moments: random.Random, *, writing: bool = False) -> str:
         """Kill it once, at a moment before its end, and tell what came of it."""
         while True:
             put(self.kept if self._n_kills % 2 else Path("none"), self.output)
             running = forked.Running(self.job.words, self.log)
-            ended = running.wait(moments.uniform(0, 1.1 * self.seconds))
+            ended = self._until_it_writes(running) if writing else None
+            if ended is None:
+                most = _WRITING if writing else 1.1 * self.seconds
+                ended = running.wait(moments.uniform(0, most))
             if ended is None:
                 running.kill()
                 ended = running.wait()
@@ -123,6 +132,13 @@ class Victim:
                 break
         self._n_kills += 1
         return self.judge()
+
+    def _until_it_writes(self, running: forked.Running) -> forked.Ended | None:
+        """Wait for the first file that is hidden beside the output."""
+        while not left_beside(self.output):
+            if (ended := running.wait(0.0002)) is not None:
+                return ended
+        return None
 
     def judge(self) -> str:
         """Tell what is there, and whether the same command finishes."""

@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import proptrain
-from proptrain.data.disk import DiskGraph, checksum_of
+from proptrain.data.disk import DiskGraph, checksum_of, decoded
 from proptrain.data.disk_nodes import map_array
 from proptrain.data.graph import Graph
 from proptrain.data.mapped import forget, parts_of, write_rows
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
-from proptrain.files import whole_folder
+from proptrain.files import file_of, whole_folder
 from proptrain.from_disk import FittedFromDisk
 from proptrain.model_arrays import check_array
 from proptrain.persistence import (
@@ -74,7 +74,7 @@ class DiskModel:
         if self.stored_ids is None:
             return np.arange(*nodes.indices(self.n_nodes))
         ids = np.array(self.stored_ids[nodes])
-        return np.char.decode(ids, "utf-8") if ids.dtype.kind == "S" else ids
+        return decoded(ids, "ids.npy")
 
     def parts(self) -> Iterator[slice]:
         """Yield the nodes, some at a time, and let go of what was read of them."""
@@ -145,7 +145,7 @@ def load_disk_model(folder: str | Path) -> DiskModel:
         if told["format"] != FORMAT or not _FILES <= set(told["files"]) <= _FILES | _OPTIONAL:
             raise FileFormatError("it is of another proptrain's making.")
         for name, expected in told["files"].items():
-            if checksum_of(folder / name) != expected:
+            if checksum_of(file_of(folder, name)) != expected:
                 raise FileFormatError(f"{name} was changed after it was written.")
         return _checked(folder, told)
     except FileFormatError as fault:
@@ -154,7 +154,7 @@ def load_disk_model(folder: str | Path) -> DiskModel:
         raise UnreadableFileError(
             f"{folder} is no whole model: {error.filename or ''} {error.strerror or error}."
         ) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except Exception as error:  # the files are whole, but of something else's making
         raise FileFormatError(
             f"{folder} is no complete proptrain model ({type(error).__name__}: {error}). Fit it "
             "again."

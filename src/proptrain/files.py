@@ -1,4 +1,4 @@
-"""Writing whole or not at all, one process at a time."""
+"""Writing whole or not at all, one process at a time; and reading from one folder alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from proptrain.errors import OutputExistsError, ProptrainError, UnwritableOutputError
+from proptrain.errors import (
+    FileFormatError,
+    OutputExistsError,
+    ProptrainError,
+    UnwritableOutputError,
+)
 
 if sys.platform != "win32":
     import fcntl
@@ -142,6 +147,18 @@ def _put_in_place(folder: Path, path: Path) -> None:
         raise
     before.rename(folder)  # from here on it may be found in parts, and is nothing to bring back
     shutil.rmtree(folder)
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder; one that leads out of it is not read."""
+    path = folder / name
+    if path.resolve().parent != folder.resolve():
+        raise FileFormatError(
+            f"Cannot use {folder}: {name} must lie in that folder itself, but leads to "
+            f"{path.resolve()}. If you made that link yourself, copy the folder with what its "
+            "links lead to."
+        )
+    return path
 
 
 def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:
