@@ -65,7 +65,6 @@ def table_name(source: Any) -> str:
 
 
 def _read_file(path: Path, text_columns: TextColumns) -> pd.DataFrame:
-    import pandas as pd
 
     is_separated = path.name.lower().endswith(_SEPARATED)
     if not is_separated and path.suffix.lower() != ".parquet":
