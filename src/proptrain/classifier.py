@@ -190,9 +190,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return with_temperature(told, self.find_temperature(alone=alone))
 
     def _features_of(self, X: Any, *, reset: bool = False) -> Features:
-        checked = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        try:
+            checked = validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+            )
+        except ValueError as error:  # scikit-learn says it well; that it is our error is for us
+            raise InvalidInputError(str(error)) from error
         return check_features(checked)
 
     def _scheme(self) -> Scheme:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 import proptrain
 from proptrain.classifier import GraphClassifier
 from proptrain.data.graph import Graph
+from proptrain.data.npz import check_archive
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -38,7 +39,7 @@ from proptrain.errors import (
     UnreadableFileError,
 )
 from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
-from proptrain.files import check_output, unwritable_is_ours, whole_folder
+from proptrain.files import check_output, file_of, unwritable_is_ours, whole_folder
 from proptrain.model_arrays import (
     NUMBERS,
     arrays_of,
@@ -231,11 +232,11 @@ def _read_description(folder: Path) -> dict[str, Any]:
 
 
 def _read_checked(folder: Path, name: str, expected: str) -> bytes:
-    path = folder / name
     if name not in _FILES:
         raise FileFormatError(
             f"model.json may name only {', '.join(sorted(_FILES))}, but it names {name!r}."
         )
+    path = file_of(folder, name)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -358,6 +359,7 @@ def parse_encoder(content: bytes | None) -> Any:
     import skops.io
     from sklearn.compose import ColumnTransformer
 
+    check_archive(content)
     # Beside scikit-learn's own, which skops knows to be harmless, an encoder holds a dtype.
     unknown = set(skops.io.get_untrusted_types(data=content)) - {"numpy.dtype"}
     if unknown:

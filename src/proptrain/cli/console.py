@@ -23,6 +23,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from proptrain.text import visible
+
 if TYPE_CHECKING:
     from proptrain.experiments.statistics import Estimate
 
@@ -38,13 +40,16 @@ notes = Console(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a note for the human; text from files is never read as markup, nor acted upon."""
+    """Print a note for the human; text from files is neither read as markup nor acted upon."""
     notes.print(Text(_visible_lines(text)), soft_wrap=True)  # so that no path is broken in two
 
 
 def print_json(content: dict[str, Any]) -> None:
     """Print one JSON object on one line to standard output."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+    text = json.dumps(content, ensure_ascii=False)
+    if not text.isprintable():  # what a terminal would act upon is escaped, as JSON does
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    sys.stdout.write(text + "\n")
 
 
 def print_table(
@@ -59,15 +64,6 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     results.print(table)
-
-
-def visible(text: str) -> str:
-    r"""Write characters that a terminal would act upon, instead of showing them, as escapes.
-
-    >>> print(visible("caf\u00e9 \x1b[31mred\x07"))
-    café \x1b[31mred\x07
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _visible_lines(text: str) -> str:

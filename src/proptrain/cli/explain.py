@@ -14,10 +14,10 @@ from proptrain.cli.console import (
     print_table,
     results,
     say,
-    visible,
 )
 from proptrain.cli.predict import ModelArgument
 from proptrain.errors import InvalidInputError
+from proptrain.text import visible
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier

@@ -42,6 +42,7 @@ from proptrain.data.indices import with_short_indices
 from proptrain.data.manifest import StoredArray, read_manifest
 from proptrain.data.mapped import forget, parts_of
 from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.files import file_of
 
 OnPart: TypeAlias = Callable[[float], None]
 """Is told the share of the work that has just been done."""
@@ -117,7 +118,7 @@ class DiskGraph:
         stored = self._array(self.manifest.ids)
         ids = np.array(stored[nodes])
         forget(stored)
-        return np.char.decode(ids, "utf-8") if ids.dtype.kind == "S" else ids
+        return decoded(ids, "ids.npy")
 
     def stored_ids(self) -> NDArray[Any] | None:
         """Return the nodes' ids as they are stored, mapped; None if they are 0 … n-1."""
@@ -184,7 +185,7 @@ class DiskGraph:
         return _broken(self.folder, what)
 
     def _check_size(self, stored: StoredArray) -> None:
-        path = self.folder / stored.name
+        path = file_of(self.folder, stored.name)
         try:
             found = path.stat().st_size
         except OSError as error:
@@ -208,7 +209,7 @@ class DiskGraph:
         except OSError as error:
             why = error.strerror or error
             raise UnreadableFileError(f"{path} cannot be read: {why}.") from error
-        except ValueError as error:
+        except Exception as error:  # NumPy's header parser has many ways to fail on garbage
             raise self._broken(f"{stored.name} is no array ({error}).") from error
         if found != stored.sha256:
             raise self._broken(
@@ -271,6 +272,14 @@ def inverse(order: NDArray[Any]) -> NDArray[np.int64]:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place
+
+
+def decoded(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return text for bytes in UTF-8, and whatever else as it is."""
+    try:
+        return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{name} must hold text in UTF-8, but does not ({error}).") from error
 
 
 def is_order(order: NDArray[Any], n_nodes: int) -> bool:

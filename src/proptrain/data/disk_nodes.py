@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.columns import as_text
-from proptrain.data.disk import DiskGraph
+from proptrain.data.disk import DiskGraph, decoded
 from proptrain.data.mapped import forget, parts_of, room_for
+from proptrain.data.table_files import check_row_count
 from proptrain.data.tables import node_data, read_nodes
 from proptrain.errors import FileFormatError, InvalidInputError, TableError, UnreadableFileError
 
@@ -115,7 +116,7 @@ def checked_labels(labels: NDArray[Any], name: str, n_nodes: int) -> NDArray[Any
             f"Labels must be whole numbers or text, one for each of the graph's {n_nodes:,} nodes; "
             f"{name} has {labels.dtype} of shape {labels.shape}."
         )
-    return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
+    return decoded(labels, path.name)
 
 
 def map_array(path: Path) -> NDArray[Any]:
@@ -126,7 +127,7 @@ def map_array(path: Path) -> NDArray[Any]:
         return np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
+    except Exception as error:  # NumPy's header parser has many ways to fail on garbage
         raise FileFormatError(f"{path.name} is no whole .npy array: {error}.") from error
 
 
@@ -136,6 +137,7 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
 
     try:
         with pq.ParquetFile(path) as file:
+            check_row_count(path, file.metadata.num_rows)
             shape = (file.metadata.num_rows, file.metadata.num_columns)
             features = room_for(shape, np.float32)
             first = 0
@@ -147,8 +149,10 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
                 forget(features)
                 first = last
     except OSError as error:
-        raise UnreadableFileError(f"{path} cannot be read: {error}.") from error
-    except pa.ArrowException as error:
+        if error.errno is None:  # of a decoder's making
+            raise FileFormatError(f"{path.name} is cut short or damaged: {error}.") from error
+        raise UnreadableFileError(f"{path} cannot be read: {error.strerror}.") from error
+    except (pa.ArrowException, UnicodeError) as error:
         raise FileFormatError(
             f"{path.name} must be a Parquet file whose columns are all numbers: {error}."
         ) from error

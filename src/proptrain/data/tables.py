@@ -256,6 +256,12 @@ def _check_not_empty(ids: pd.Series, name: str) -> None:
 def _check_node_ids(ids: pd.Series, name: str) -> None:
     _check_not_empty(ids, name)
     text = ids if ids.dtype.kind in "iu" else as_text(ids)
+    if ids.dtype.kind not in "iu" and bool(text.str.contains("\0", regex=False).any()):
+        # NumPy drops it at the end of a text, and two ids would become one.
+        raise TableError(
+            f"Ids must be text without the character 0, but column {ids.name!r} of {name} has it. "
+            "Check that the file is whole."
+        )
     repeated = text.duplicated().to_numpy()
     if repeated.any():
         raise TableError(

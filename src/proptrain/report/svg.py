@@ -60,7 +60,8 @@ _SETTINGS: dict[str, Any] = {
     "lines.linewidth": 1.3,
 }
 _UNWRITABLE = "\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff"
-_TURNING = "\u202a-\u202e\u2066-\u2069"  # overrides and the like; the marks of languages are not
+_TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Marks that turn the direction of the text that follows, which may be ours."""
 _UNSHOWN = re.compile(f"[{_UNWRITABLE}{_TURNING}]")
 
 
