@@ -38,9 +38,6 @@ from reliability.outcomes import BEGINNING, add_outcome, faults_in, ready
 
 RESULTS = Path("docs/results/reliability/hell.jsonl")
 WELL = "finite probabilities that sum to 1"
-SHORT: dict[str, Any] = {"max_epochs": 25, "random_state": 0}
-CPU: dict[str, Any] = {"device": "cpu", **SHORT}
-LP_CPU: dict[str, Any] = {"device": "cpu", "random_state": 0}
 
 Run = Callable[[Problem], list[Any]]
 """Fits a problem and returns all probabilities that came of it."""
@@ -76,41 +73,58 @@ def from_disk(make: Callable[[], Any]) -> Run:
     return run
 
 
-def _gnn(architecture: str, **more: Any) -> Callable[[], Any]:
-    return lambda: GNNClassifier(architecture=architecture, **SHORT, **more)  # type: ignore[arg-type]
+def everyone(max_epochs: int) -> dict[str, Run]:
+    """Return all public classifiers, with the settings that change what is computed with."""
+    short: dict[str, Any] = {"max_epochs": max_epochs, "random_state": 0}
+    on_cpu: dict[str, Any] = {"device": "cpu", **short}
+
+    def pta(**more: Any) -> Callable[[], Any]:
+        return lambda: PTAClassifier(**on_cpu, **more)
+
+    def plus(**more: Any) -> Callable[[], Any]:
+        return lambda: PTAPlusClassifier(**on_cpu, **more)
+
+    def lp(**more: Any) -> Callable[[], Any]:
+        return lambda: LabelPropagationClassifier(device="cpu", random_state=0, **more)
+
+    def gnn(architecture: str, **more: Any) -> Callable[[], Any]:
+        return lambda: GNNClassifier(architecture=architecture, **short, **more)  # type: ignore[arg-type]
+
+    networks = {name: gnn(name) for name in ("MLP", "GCN", "SGCN", "DAGNN")}
+    makers = {
+        "PTA": pta(),
+        "PTA, dropout": pta(dropout=0.5),
+        "PTA(F) in batches": pta(fast=True, batch_size=10),
+        "PTS": pta(weighting="static"),
+        "PTD": pta(weighting="dynamic", loss_weight=10),
+        "PTA, row": pta(normalisation="row", clamp=False),
+        "PTA, no loops": pta(normalisation="symmetric-no-loops"),
+        "APPNP-noa-nof": pta(equal_hops=3),
+        "PTA+": plus(),
+        "PTA+, no loops": plus(normalisation="symmetric-no-loops", mass_power=0.5),
+        "LP": lp(),
+        "LP, row": lp(normalisation="row"),
+        "LP, no loops": lp(normalisation="symmetric-no-loops"),
+        **networks,
+        "APPNP": gnn("APPNP", edge_dropout=0.5),
+        "PPNP": gnn("PPNP", normalisation="row"),
+        "C&S": lambda: CorrectAndSmoothClassifier(**short),
+    }
+    disk = {
+        "PTA from disk": pta(),
+        "PTA(F) from disk, row": pta(fast=True, batch_size=10, normalisation="row"),
+    }
+    runs = {name: in_memory(make) for name, make in makers.items()}
+    return runs | {name: from_disk(make) for name, make in disk.items()}
 
 
-WHO: dict[str, Run] = {
-    "PTA": in_memory(lambda: PTAClassifier(**CPU)),
-    "PTA, dropout": in_memory(lambda: PTAClassifier(dropout=0.5, **CPU)),
-    "PTA(F) in batches": in_memory(lambda: PTAClassifier(fast=True, batch_size=10, **CPU)),
-    "PTS": in_memory(lambda: PTAClassifier(weighting="static", **CPU)),
-    "PTD": in_memory(lambda: PTAClassifier(weighting="dynamic", loss_weight=10, **CPU)),
-    "PTA, row": in_memory(lambda: PTAClassifier(normalisation="row", clamp=False, **CPU)),
-    "PTA, no loops": in_memory(lambda: PTAClassifier(normalisation="symmetric-no-loops", **CPU)),
-    "APPNP-noa-nof": in_memory(lambda: PTAClassifier(equal_hops=3, **CPU)),
-    "PTA from disk": from_disk(lambda: PTAClassifier(**CPU)),
-    "PTA(F) from disk, row": from_disk(
-        lambda: PTAClassifier(fast=True, batch_size=10, normalisation="row", **CPU)
-    ),
-    "PTA+": in_memory(lambda: PTAPlusClassifier(**CPU)),
-    "PTA+, no loops": in_memory(
-        lambda: PTAPlusClassifier(normalisation="symmetric-no-loops", mass_power=0.5, **CPU)
-    ),
-    "LP": in_memory(lambda: LabelPropagationClassifier(**LP_CPU)),
-    "LP, row": in_memory(lambda: LabelPropagationClassifier(normalisation="row", **LP_CPU)),
-    "LP, no loops": in_memory(
-        lambda: LabelPropagationClassifier(normalisation="symmetric-no-loops", **LP_CPU)
-    ),
-    "MLP": in_memory(_gnn("MLP")),
-    "GCN": in_memory(_gnn("GCN")),
-    "SGCN": in_memory(_gnn("SGCN")),
-    "DAGNN": in_memory(_gnn("DAGNN")),
-    "APPNP": in_memory(_gnn("APPNP", edge_dropout=0.5)),
-    "PPNP": in_memory(_gnn("PPNP", normalisation="row")),
-    "C&S": in_memory(lambda: CorrectAndSmoothClassifier(**SHORT)),
+WHO = everyone(max_epochs=25)
+ON_LARGE = {
+    name: run
+    for name, run in everyone(max_epochs=2).items()
+    if name in ("PTA", "PTA from disk", "PTA+", "LP", "LP, row", "MLP", "GCN", "APPNP", "C&S")
 }
-"""All public classifiers with the settings that change which numbers they compute with."""
+"""One of each kind: these take minutes each."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -130,7 +144,8 @@ def main(
             if fault in done or (case.is_large and not large) or only not in fault:
                 continue
             start = time.perf_counter()
-            ends = {who: end_of(case, run) for who, run in WHO.items()}
+            runs = ON_LARGE if case.is_large else WHO
+            ends = {who: end_of(case, run) for who, run in runs.items()}
             broken = {who: end for who, end in ends.items() if end[0].startswith("broken")}
             for who, (outcome, message) in broken.items():
                 say(f"{case.group}, {case.name}, {who}: {outcome}: {message}")
@@ -151,7 +166,7 @@ def end_of(case: Case, run: Run) -> tuple[str, str]:
             told = run(case.make())
         except ProptrainError as error:
             return type(error).__name__, str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is to be told
+        except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(place.filename).name}:{place.lineno}"
             return f"broken: {type(error).__name__}", f"{error} ({where})"

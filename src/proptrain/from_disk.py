@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from proptrain.classifier import is_reached
 from proptrain.data.disk import DiskGraph
+from proptrain.data.disk_nodes import check_numbers
+from proptrain.data.indices import in_native_order
 from proptrain.data.mapped import forget, parts_of
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
 from proptrain.errors import InvalidInputError
@@ -70,6 +73,7 @@ def fit_from_disk(
     has just been done.
     """
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
+    features = in_native_order(features) if sp.issparse(features) else features
     _check_able(classifier, features, disk)
     random = check_random_state(classifier.random_state)
     posing = {
@@ -127,11 +131,14 @@ def _check_able(classifier: PTAClassifier, features: Any, graph: DiskGraph) -> N
             "From disk, PTA, PTA(F), PTS and PTD can be fitted; other methods need the graph in "
             "memory (--engine local)."
         )
-    if getattr(features, "ndim", 0) != 2 or features.shape[0] != graph.n_nodes:
+    is_array = isinstance(features, np.ndarray) or sp.issparse(features)
+    if not is_array or features.ndim != 2 or features.shape[0] != graph.n_nodes:
         raise InvalidInputError(
-            f"Features must have a row for each of the graph's {graph.n_nodes:,} nodes, got shape "
+            "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix with a row for "
+            f"each of the graph's {graph.n_nodes:,} nodes, got {type(features).__name__} of shape "
             f"{np.shape(features)}."
         )
+    check_numbers(features)
 
 
 def _told(trained: Trained, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:

@@ -29,6 +29,9 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object for machines instead of text.")
 ]
 OverwriteOption = Annotated[bool, typer.Option(help="Replace the output if it exists.")]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Begin even if the memory will not do by our estimate.")
+]
 
 # Results go to standard output, everything else to standard error, so that pipes stay clean.
 results = Console()

@@ -12,6 +12,7 @@ import numpy as np
 
 from proptrain.cli.console import print_json, progress, say, training_progress
 from proptrain.cli.source import marker_of, parse_kinds
+from proptrain.cli.workload import sizes_from, tell_limit, tell_workload
 from proptrain.errors import InvalidInputError, unknown_name
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class FolderFit:
     out: Path
     overwrite: bool
     json: bool
+    force: bool = False
 
 
 def check_engine(engine: str) -> None:
@@ -70,6 +72,7 @@ def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
 
     graph = DiskGraph(folder)
     inputs = _read(graph, files, wanted)
+    _tell_workload(graph, inputs, wanted)
     start = time.perf_counter()
     fit = _fit_local if wanted.engine == "local" else _fit_blocked
     told = fit(graph, inputs, wanted)
@@ -120,6 +123,24 @@ def _read(graph: DiskGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
     names = np.array([*told.class_names, None], dtype=object)  # None for code -1
     columns = {"id": told.id_column, "label": files.label, "features": list(told.feature_columns)}
     return _Inputs(told.features, names[told.codes], told.encoder, columns)
+
+
+def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None:
+    """Say what the fit takes, or that there is not so much memory."""
+    from proptrain.data.labels import encode_labels
+    from proptrain.workload import estimate_fit
+
+    _, classes = encode_labels(inputs.y, unlabelled=wanted.classifier.unlabelled)
+    entries = graph.manifest.n_entries
+    sizes = sizes_from(inputs.features, entries, len(classes))
+    if wanted.engine != "local":
+        # With all nodes in one batch and all columns in one round there is nothing more to gain.
+        useful = estimate_fit(wanted.classifier, sizes).memory
+        tell_limit(wanted.memory, useful, "The fit", force=wanted.force)
+        return
+    # The graph is read from its files first, which nobody has done yet.
+    own = 8 * entries + 16 * graph.n_nodes
+    tell_workload(wanted.classifier, sizes, quiet=wanted.json, force=wanted.force, beside=own)
 
 
 def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
