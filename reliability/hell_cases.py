@@ -38,7 +38,7 @@ class Case:
 def all_cases() -> Iterator[Case]:
     """Yield every case, the large ones last."""
     for group, cases in {
-        "features": {name: _with_X(make) for name, make in FEATURES.items()},
+        "features": {name: _with_features(make) for name, make in FEATURES.items()},
         "features of new nodes": {name: _with_new(FEATURES[name]) for name in NEW},
         "features, graph by knn": {name: _by_knn(FEATURES[name]) for name in KNN},
         "graph": {name: _with_graph(make) for name, make in GRAPHS.items()},
@@ -61,7 +61,7 @@ def ordinary() -> Problem:
     return Problem(X, np.where(np.arange(N) < N // 3, truth, -1), sp.csr_array(adjacency * 1.0))
 
 
-def _with_X(make: Callable[[Any], Any]) -> Callable[[], Problem]:
+def _with_features(make: Callable[[Any], Any]) -> Callable[[], Problem]:
     return lambda: replace(ordinary(), X=make(ordinary().X))
 
 
@@ -154,9 +154,7 @@ FEATURES: dict[str, Callable[[Any], Any]] = {
     "Fortran order": np.asfortranarray,
     "read-only": _read_only,
     "a table with a gap": lambda X: pd.DataFrame(_set(X, 0, 0, np.nan)),
-    "a table of text": lambda X: (
-        pd.DataFrame(X).astype(str).replace("0", "?").map(lambda v: "x" + v)
-    ),
+    "a table of text": lambda X: pd.DataFrame(X).map(lambda v: f"x{v}"),
     "a list of lists": lambda X: X.tolist(),
     "objects": lambda X: X.astype(object),
     "complex": lambda X: X.astype(complex),

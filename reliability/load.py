@@ -28,7 +28,7 @@ from proptrain.workload import FitSizes, estimate_fit
 from reliability.outcomes import BEGINNING, add_outcome, faults_in, ready
 
 RESULTS = Path("docs/results/reliability/load.jsonl")
-FACTOR = 2.5
+FACTOR = 3
 """An estimate is right if the peak is neither above it nor less than it by more than this."""
 N_EPOCHS = 5
 PROBLEMS = {

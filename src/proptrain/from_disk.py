@@ -134,9 +134,9 @@ def _check_able(classifier: PTAClassifier, features: Any, graph: DiskGraph) -> N
     is_array = isinstance(features, np.ndarray) or sp.issparse(features)
     if not is_array or features.ndim != 2 or features.shape[0] != graph.n_nodes:
         raise InvalidInputError(
-            "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix with a row for "
-            f"each of the graph's {graph.n_nodes:,} nodes, got {type(features).__name__} of shape "
-            f"{np.shape(features)}."
+            "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix, with a row "
+            f"for each of the graph's {graph.n_nodes:,} nodes, got {type(features).__name__} of "
+            f"shape {np.shape(features)}."
         )
     check_numbers(features)
 
