@@ -184,8 +184,8 @@ def _check_told(told: NDArray[np.float32], features: NDArray[np.float32] | sp.cs
     if lost.size:
         raise InvalidInputError(
             "Features must be small enough to compute with, but the network's sums leave the "
-            f"finite numbers at {len(lost):,} of {len(told):,} nodes, the first is row {lost[0]:,}; the "
-            f"largest feature is {float(abs(features).max()):.3g}. Scale the features to "
+            f"finite numbers at {len(lost):,} of {len(told):,} nodes, the first is row {lost[0]}; "
+            f"the largest feature is {float(abs(features).max()):.3g}. Scale the features to "
             "ordinary size (around 1), those of fitted and new nodes alike."
         )
 
