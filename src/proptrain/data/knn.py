@@ -64,7 +64,8 @@ def in_range(rows: Any, metric: Metric = "cosine") -> Any:
     Each row alone under the cosine metric, which sees directions only; else all of them alike. Rows
     of ordinary size stay what they are.
     """
-    largest = np.asarray(abs(rows).max(axis=1), dtype=np.float64).ravel()  # (n,)
+    tops = abs(rows).max(axis=1)
+    largest = np.ravel(tops.toarray() if sp.issparse(tops) else tops).astype(np.float64)  # (n,)
     if metric != "cosine":
         largest = np.full_like(largest, largest.max(initial=0))
     unusual = (largest > 0) & ((largest < 1e-15) | (largest > 1e15))
