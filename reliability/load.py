@@ -40,8 +40,8 @@ PROBLEMS = {
 }
 TRIED = [("PTA", name) for name in PROBLEMS] + [
     (method, name)
-    for method in ("PTA+", "PTA(F)", "LP", "MLP", "GCN", "SGCN", "DAGNN", "APPNP", "APPNP#", "C&S")
-    for name in ("wide", "many classes", "sparse")
+    for name in ("sparse", "many classes")
+    for method in ("PTA+", "LP", "MLP", "GCN", "DAGNN", "APPNP#", "C&S")
 ]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
