@@ -6,6 +6,7 @@ against the estimate that is told before a fit. Seconds are those that the proce
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -79,6 +80,7 @@ def one(method: str, name: str) -> None:
     small = replace(sizes, n_nodes=400, n_entries=2000, n_stored=sizes.n_stored and 4000)
     fit(method, *problem(small))  # all is compiled then, and loaded
     given = problem(sizes)
+    ctypes.CDLL(None).malloc_trim(0)  # what making it has left over is not to be used by the fit
     before = resident_memory() or 0
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is that of making the problem
     start = time.process_time()

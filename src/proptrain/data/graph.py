@@ -85,7 +85,7 @@ class Graph:
     @property
     def degrees(self) -> NDArray[np.float64]:
         """Sum of each node's edge weights."""
-        return np.asarray(self.adjacency.sum(axis=1, dtype=np.float64))
+        return np.asarray(self.adjacency.astype(np.float64).sum(axis=1))
 
     def renumbered(self, order: NDArray[np.int64]) -> Graph:
         """Return the graph in which node i is the one that was ``order[i]``.
