@@ -88,7 +88,7 @@ def everyone(max_epochs: int) -> dict[str, Run]:
         return lambda: LabelPropagationClassifier(device="cpu", random_state=0, **more)
 
     def gnn(architecture: str, **more: Any) -> Callable[[], Any]:
-        return lambda: GNNClassifier(architecture=architecture, **short, **more)  # type: ignore[arg-type]
+        return lambda: GNNClassifier(architecture=architecture, **short, **more)
 
     networks = {name: gnn(name) for name in ("MLP", "GCN", "SGCN", "DAGNN")}
     makers = {

@@ -76,7 +76,8 @@ def soak(
 
 def run(fits: int) -> tuple[list[str], list[int], float]:
     """Return what became of each fit, the memory after each hundredth of them, and the time."""
-    outcomes, memory, first = [], [], {}
+    outcomes, memory = [], []
+    first: dict[str, str] = {}
     features, y, graph = small_problem()
     start = time.perf_counter()
     for number in range(fits):
