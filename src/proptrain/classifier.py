@@ -19,7 +19,7 @@ from proptrain.data.dataset import Features, check_features
 from proptrain.data.extend import count_new_nodes, extend_graph
 from proptrain.data.graph import Graph
 from proptrain.ensemble.predictions import to_distributions
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, WrongTypeError
 from proptrain.problem import Problem
 from proptrain.propagate.engine import Engine, LocalEngine
 from proptrain.propagate.labels import one_hot, propagate_labels
@@ -191,11 +191,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features_of(self, X: Any, *, reset: bool = False) -> Features:
         try:
-            checked = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-            )
-        except ValueError as error:  # scikit-learn says it well; that it is our error is for us
-            raise InvalidInputError(str(error)) from error
+            with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused
+                checked = validate_data(
+                    self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+                )
+        except (TypeError, ValueError) as error:
+            raise _unusable(error) from error
         return check_features(checked)
 
     def _scheme(self) -> Scheme:
@@ -431,6 +432,18 @@ def needed(features: Features | None) -> Features:
 def is_reached(soft_labels: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return the nodes that any mass of a label came to, shape (n,)."""
     return np.asarray(soft_labels.sum(axis=1) > 0)
+
+
+def _unusable(error: TypeError | ValueError) -> InvalidInputError:
+    """Return our error for features that scikit-learn refuses, with what to do about it."""
+    told = str(error)
+    if any(sign in told for sign in ("contains NaN", "contains infinity", "Complex data")):
+        told = told.partition("\n")[0]  # without the numbers, or who else would take them
+    kind = WrongTypeError if isinstance(error, TypeError) else InvalidInputError
+    return kind(
+        f"{told.rstrip('.')}. Features must be a matrix of finite numbers, dense or sparse, with a "
+        "row for each node: fill or drop what is missing, and turn text into numbers."
+    )
 
 
 def checksum(features: Features) -> int:

@@ -6,8 +6,10 @@
     ├── InvalidInputError (ValueError)      an argument that cannot be used as it is
     │   ├── GraphError                      … an adjacency matrix or edge list
     │   ├── LabelError                      … labels, stopping nodes, splits
-    │   └── TableError                      … a node or edge table
+    │   ├── TableError                      … a node or edge table
+    │   └── WrongTypeError (TypeError)      … of a type that cannot be used at all
     ├── TrainingError (ArithmeticError)     training that left the finite numbers
+    ├── NotEnoughMemoryError (MemoryError)  work that needs more memory than there is
     ├── FileFormatError (ValueError)        a file that is empty, broken, pickled or tampered with
     ├── UnreadableFileError (OSError)       a file that is not there or may not be read
     ├── DatasetNotFoundError (FileNotFoundError)   a named data set that is nowhere to be found
@@ -44,8 +46,16 @@ class TableError(InvalidInputError):
     """A node or edge table cannot be used."""
 
 
+class WrongTypeError(InvalidInputError, TypeError):
+    """An argument is of a type that cannot be used at all."""
+
+
 class TrainingError(ProptrainError, ArithmeticError):
     """Training left the finite numbers."""
+
+
+class NotEnoughMemoryError(ProptrainError, MemoryError):
+    """Work needs more memory than there is."""
 
 
 class FileFormatError(ProptrainError, ValueError):

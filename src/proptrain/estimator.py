@@ -21,6 +21,7 @@ from proptrain.classifier import (
 )
 from proptrain.data.dataset import UNLABELLED, Features
 from proptrain.data.extend import count_new_nodes
+from proptrain.data.knn import in_range
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import (
     ensemble_predictions,
@@ -394,8 +395,9 @@ class LabelPropagationClassifier(GraphClassifier):
                 "predict(X, edges=...)."
             )
         n_neighbors = min(self.n_neighbors, self.graph_.n_nodes)
-        nearest = NearestNeighbors(n_neighbors=n_neighbors, metric="cosine").fit(self.features_)
-        neighbours = nearest.kneighbors(features, return_distance=False)  # (m, k)
+        nearest = NearestNeighbors(n_neighbors=n_neighbors, metric="cosine")
+        nearest.fit(in_range(self.features_))
+        neighbours = nearest.kneighbors(in_range(features), return_distance=False)  # (m, k)
         shares: NDArray[np.float64] = self.label_distributions_[neighbours].mean(axis=1)
         return shares
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from proptrain.classifier import is_reached
 from proptrain.data.disk import DiskGraph
+from proptrain.data.disk_nodes import check_numbers
+from proptrain.data.indices import in_native_order
 from proptrain.data.mapped import forget, parts_of
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
 from proptrain.errors import InvalidInputError
@@ -80,7 +83,8 @@ def fit_from_disk(
     array([0, 0, 1, 1])
     """
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
-    check_able(classifier, np.shape(features), disk.n_nodes)
+    features = _usable(features)
+    check_able(classifier, features.shape, disk.n_nodes)
     random = check_random_state(classifier.random_state)
     posing = {
         "stopping_fraction": classifier.stopping_fraction,
@@ -144,6 +148,17 @@ def check_able(classifier: PTAClassifier, shape: tuple[int, ...], n_nodes: int) 
             f"Features must have a row for each of the graph's {n_nodes:,} nodes, got shape "
             f"{shape}."
         )
+
+
+def _usable(features: Any) -> Any:
+    """Return features that can be computed with, or say what is wrong with them."""
+    if not (isinstance(features, np.ndarray) or sp.issparse(features)):
+        raise InvalidInputError(
+            "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix, got "
+            f"{type(features).__name__}."
+        )
+    check_numbers(features)
+    return in_native_order(features) if sp.issparse(features) else features
 
 
 def _told(trained: Trained, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from proptrain.cli.console import JsonOption, OverwriteOption, print_json, say, training_progress
+from proptrain.cli.console import (
+    ForceOption,
+    JsonOption,
+    OverwriteOption,
+    print_json,
+    say,
+    training_progress,
+)
 from proptrain.cli.fit_folder import Cluster, FolderFit, NodeFiles, check_engine, fit_folder
 from proptrain.cli.source import (
     EdgesOption,
@@ -24,6 +31,7 @@ from proptrain.cli.source import (
     WeightOption,
     read_own_tables,
 )
+from proptrain.cli.workload import sizes_of, tell_workload
 from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -123,6 +131,7 @@ def fit(
     workers: WorkersOption = None,
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Learn from a graph, a table of node features and the labels that are known.
@@ -146,7 +155,7 @@ def fit(
     if edges is not None and (engine == "ray" or edges.is_dir()):
         files = NodeFiles(nodes, label, id_column, kind, unlabelled, features, labels)
         cluster = Cluster(address, shared, workers)
-        wanted = FolderFit(chosen, classifier, engine, memory, out, overwrite, json, cluster)
+        wanted = FolderFit(chosen, classifier, engine, memory, out, overwrite, json, force, cluster)
         fit_folder(edges, files, wanted)
         return
     if engine != "local" or features is not None or labels is not None:
@@ -158,6 +167,7 @@ def fit(
     tables = read_own_tables(
         edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
     )
+    tell_workload(classifier, sizes_of(tables.dataset), quiet=json, force=force)
     start = time.perf_counter()
     _train(classifier, tables.dataset, uses_graph=chosen.uses_graph, quiet=json)
     seconds = time.perf_counter() - start

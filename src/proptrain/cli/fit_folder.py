@@ -13,6 +13,7 @@ import numpy as np
 
 from proptrain.cli.console import print_json, progress, say, training_progress
 from proptrain.cli.source import marker_of, parse_kinds
+from proptrain.cli.workload import sizes_from, tell_limit, tell_workload
 from proptrain.errors import InvalidInputError, unknown_name
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class FolderFit:
     out: Path
     overwrite: bool
     json: bool
+    force: bool = False
     cluster: Cluster = Cluster()
 
 
@@ -92,6 +94,7 @@ def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
     else:
         graph = DiskGraph(folder)
         inputs = _read(graph, files, wanted)
+        _tell_workload(graph, inputs, wanted)
         start = time.perf_counter()
         told = (_fit_local if wanted.engine == "local" else _fit_blocked)(graph, inputs, wanted)
     seconds, peak = time.perf_counter() - start, peak_memory()
@@ -157,6 +160,24 @@ def _read_shared(graph: SharedGraph, files: NodeFiles, wanted: FolderFit) -> _In
     labels = SharedFile.at(files.labels)
     told = checked_labels(labels.folder.read(labels.name), labels.name, graph.n_nodes)
     return _Inputs(files.features, told)
+
+
+def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None:
+    """Say what the fit takes, or that there is not so much memory."""
+    from proptrain.data.labels import encode_labels
+    from proptrain.workload import estimate_fit
+
+    _, classes = encode_labels(inputs.y, unlabelled=wanted.classifier.unlabelled)
+    entries = graph.manifest.n_entries
+    sizes = sizes_from(inputs.features, entries, len(classes))
+    if wanted.engine != "local":
+        # With all nodes in one batch and all columns in one round there is nothing more to gain.
+        useful = estimate_fit(wanted.classifier, sizes).memory
+        tell_limit(wanted.memory, useful, "The fit", force=wanted.force)
+        return
+    # The graph is read from its files first, which nobody has done yet.
+    own = 8 * entries + 16 * graph.n_nodes
+    tell_workload(wanted.classifier, sizes, quiet=wanted.json, force=wanted.force, beside=own)
 
 
 def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from proptrain.data.dataset import Dataset
 from proptrain.data.disk import DiskGraph
 from proptrain.data.graph import Graph
+from proptrain.data.indices import in_native_order
 from proptrain.data.labels import encode_labels
 from proptrain.errors import GraphError, InvalidInputError, LabelError, MissingPackageError
 
@@ -155,7 +156,7 @@ def _from_array(array: NDArray[Any], n_nodes: int | None) -> Graph:
         )
     if array.shape[0] == array.shape[1]:
         _require_numbers(array, "An adjacency matrix")
-        return Graph(sp.coo_array(array))
+        return Graph(sp.coo_array(in_native_order(array)))
     return graph_from_edges(array if array.shape[1] == 2 else array.T, n_nodes)
 
 

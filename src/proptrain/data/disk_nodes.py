@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from proptrain.data.columns import as_text
@@ -84,7 +85,7 @@ def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
     """Return features (n, f) that lie in a file: .npy, mapped; or .parquet, all columns.
 
     Row i is that of the graph's node i. Parquet is read a row group at a time into a file without
-    a name. Every number is looked at once.
+    a name. Whoever uses them checks the numbers: `check_numbers`.
     """
     features = _from_parquet(path) if path.suffix == ".parquet" else map_array(path)
     if features.ndim != 2 or len(features) != n_nodes or features.dtype.kind not in "biuf":
@@ -92,16 +93,25 @@ def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
             f"Features must be real numbers, with a row for each of the graph's {n_nodes:,} nodes; "
             f"{path.name} has {features.dtype} of shape {features.shape}."
         )
-    for rows in parts_of(n_nodes, features.shape[1] * max(4, features.itemsize)):
+    return features
+
+
+def check_numbers(features: Any) -> None:
+    """Raise unless all features (n, f), in a file or not, are finite numbers in float32."""
+    name = Path(str(getattr(features, "filename", None) or "X")).name
+    if features.dtype.kind not in "biuf":
+        raise InvalidInputError(f"Features must be real numbers; {name} has {features.dtype}.")
+    for rows in parts_of(features.shape[0], features.shape[1] * max(4, features.dtype.itemsize)):
+        part = features[rows]
         with np.errstate(over="ignore"):
-            fine = np.isfinite(features[rows].astype(np.float32)).all()
+            numbers = np.asarray(part.data if sp.issparse(part) else part)
+            fine = np.isfinite(numbers.astype(np.float32)).all()
         forget(features)
         if not fine:
             raise InvalidInputError(
-                f"Features must be finite numbers that fit float32; {path.name} has others between "
+                f"Features must be finite numbers that fit float32; {name} has others between "
                 f"rows {rows.start:,} and {rows.stop:,}. Fill or drop them first."
             )
-    return features
 
 
 def open_labels(path: Path, n_nodes: int) -> NDArray[Any]:

@@ -115,7 +115,9 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         spread = engine.propagate(errors, self._scheme(), fixed=train)
         size = np.abs(spread).sum(axis=1, keepdims=True)
         mean_size = np.abs(errors[train]).sum(axis=1).mean()
-        corrected = f + np.divide(mean_size, size, out=np.zeros_like(size), where=size > 0) * spread
+        # What is next to nothing is not an error; scaled up it would leave the finite numbers.
+        told = size > 1e-30
+        corrected = f + np.divide(mean_size, size, out=np.zeros_like(size), where=told) * spread
         corrected[train] = truth[train]
         smoothed = engine.propagate(corrected, self._scheme())
         return to_distributions(np.maximum(smoothed, 0), to_distributions(f, f))

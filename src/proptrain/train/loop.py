@@ -18,7 +18,7 @@ from proptrain.errors import InvalidInputError
 from proptrain.kernels.threads import counting_tiny_as_zero
 from proptrain.train.backend import KERNELS, Backend
 from proptrain.train.batches import BatchLearner
-from proptrain.train.learner import Learner
+from proptrain.train.learner import Learner, finite
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
 from proptrain.train.snapshot import Keeper, Snapshot, named, unnamed
@@ -178,6 +178,7 @@ def train_predictor(
         for epoch in range(len(epochs), 0 if stopping.has_ended else settings.max_epochs):
             train_loss = learner.step(epoch)
             stop_loss, agreed, accuracy = learner.judge()
+            finite(stop_loss, epoch)  # or the weights behind it could be the ones that are kept
             gamma = gamma_of(weighting, epoch)
             epochs.append((train_loss, stop_loss, agreed, accuracy, gamma))
             if on_epoch is not None:
@@ -219,7 +220,21 @@ def probabilities_told(
     model = _with_weights(network, weights).eval()
     with torch.no_grad():
         _, f = class_probabilities(model(FeatureMatrix(features)))
-    return np.asarray(f.numpy())
+    told = np.asarray(f.numpy())
+    _check_told(told, features)
+    return told
+
+
+def _check_told(told: NDArray[np.float32], features: NDArray[np.float32] | sp.csr_array) -> None:
+    """Raise if a network's sums left the finite numbers, which features of ordinary size cannot."""
+    lost = np.flatnonzero(~np.isfinite(told).all(axis=1))
+    if lost.size:
+        raise InvalidInputError(
+            "Features must be small enough to compute with, but the network's sums leave the "
+            f"finite numbers at {len(lost):,} of {len(told):,} nodes, the first is row {lost[0]}; "
+            f"the largest feature is {float(abs(features).max()):.3g}. Scale the features to "
+            "ordinary size (around 1), those of fitted and new nodes alike."
+        )
 
 
 def trained_so_far(snapshot: Snapshot) -> Trained:
