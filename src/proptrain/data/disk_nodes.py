@@ -126,7 +126,7 @@ def checked_labels(labels: NDArray[Any], name: str, n_nodes: int) -> NDArray[Any
             f"Labels must be whole numbers or text, one for each of the graph's {n_nodes:,} nodes; "
             f"{name} has {labels.dtype} of shape {labels.shape}."
         )
-    return decoded(labels, path.name)
+    return decoded(labels, name)
 
 
 def map_array(path: Path) -> NDArray[Any]:
