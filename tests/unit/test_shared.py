@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,10 +23,12 @@ from proptrain.errors import (
 )
 
 
-@pytest.fixture(params=["path", "address"])
-def shared(request, tmp_path):
-    """A folder by its path, and by an address, through which no file is mapped."""
-    return SharedFolder(tmp_path if request.param == "path" else f"file://{tmp_path}")
+@pytest.fixture(params=["mounted", "far away"])
+def shared(request, tmp_path, monkeypatch):
+    """A folder that is mounted, and one as it is in an object store, where nothing is mapped."""
+    if request.param == "far away":
+        monkeypatch.setattr(SharedFolder, "local", None)
+    return SharedFolder(tmp_path)
 
 
 def test_arrays_come_back_whole_by_rows_and_mapped(shared):
@@ -37,11 +40,7 @@ def test_arrays_come_back_whole_by_rows_and_mapped(shared):
     np.testing.assert_array_equal(shared.read_rows("x.npy", slice(5, 9)), matrix[5:9])
     np.testing.assert_array_equal(shared.read_rows("x.npy", some), matrix[some])
     assert shared.look("x.npy") == ((50, 3), np.float32)
-    assert (
-        [path.name for path in SharedFolder(shared.address).local.iterdir()] == ["x.npy"]
-        if (shared.local)
-        else True
-    )
+    assert [path.name for path in Path(shared.address).iterdir()] == ["x.npy"]
 
 
 def test_rows_from_everywhere_are_read_part_by_part(shared, monkeypatch):
@@ -89,7 +88,7 @@ def stored(shared):
     random = np.random.RandomState(0)
     upper = np.triu(random.rand(30, 30) < 0.2, 1) * random.rand(30, 30)
     graph = Graph(sp.csr_array(upper + upper.T))
-    place = SharedFolder(shared.address.removeprefix("file://")).local / "graph"
+    place = Path(shared.address) / "graph"
     save_graph(graph, place, n_blocks=4, order=random.permutation(30))
     return SharedGraph(shared.within("graph").address), DiskGraph(place)
 
