@@ -458,7 +458,7 @@ def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
     assert code == 0
     assert told.startswith(f"The page is {out}, ")
     browser.open(out)
-    assert text(browser, "h1") == "What model tells"
+    assert text(browser, "h1") == "What the model tells"
     assert "stopping nodes right" in text(browser, ".lede")
     assert is_quiet(browser)
     code, _, told = run("report", model, "--out", out)
@@ -603,7 +603,9 @@ def test_report_of_a_model_that_is_no_sum_has_the_other_parts(run, tmp_path):
     code, _, told = run("report", tmp_path / "gnn", "--out", tmp_path / "page.html")
     assert code == 0
     assert "Nodes are not in it. The predictions of GNNClassifier are no sums" in told
-    assert "This model, epoch by epoch" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "This model, epoch by epoch" in html
+    assert "<h1>What the model “gnn” tells</h1>" in html
 
 
 def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):
