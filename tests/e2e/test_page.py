@@ -21,6 +21,7 @@ from proptrain import (
     save_model,
 )
 from proptrain.classifier import GraphClassifier
+from proptrain.data.columns import encode_columns
 from proptrain.data.synthetic import power_law_graph
 from proptrain.persistence import load_model
 from proptrain.report.explore import MOST_NODES, Explorable, Unexplorable, explorable_of
@@ -523,7 +524,13 @@ def test_a_page_from_tables_lists_the_labels_in_doubt(run, browser, tables, meth
     assert "Labels in doubt" not in told
     browser.open(Path("page.html"))
     assert is_quiet(browser)
-    assert set(column(browser, 0)[:2]) == {shown(IDS[6]), shown(IDS[7])}
+    saved = load_model("model")
+    features = encode_columns(tables, encoder=saved.encoder).features
+    found = saved.estimator.audit(features)
+    assert column(browser, 0) == [shown(IDS[node]) for node in found.nodes]
+    assert [cell.split()[-2] for cell in column(browser, 3)] == [
+        f"{100 * suspicion:.1f}" for suspicion in found.suspicion
+    ]
     assert "40 given labels" in text(browser, "main")
     assert text(browser, "pre").startswith("proptrain report model --nodes mixed.csv")
     search(browser, "node-50", "Enter")
