@@ -21,6 +21,7 @@ from proptrain import (
     save_model,
 )
 from proptrain.classifier import GraphClassifier
+from proptrain.data.columns import encode_columns
 from proptrain.data.synthetic import power_law_graph
 from proptrain.persistence import load_model
 from proptrain.report.explore import MOST_NODES, Explorable, Unexplorable, explorable_of
@@ -458,7 +459,7 @@ def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
     assert code == 0
     assert told.startswith(f"The page is {out}, ")
     browser.open(out)
-    assert text(browser, "h1") == "What model tells"
+    assert text(browser, "h1") == "What the model tells"
     assert "stopping nodes right" in text(browser, ".lede")
     assert is_quiet(browser)
     code, _, told = run("report", model, "--out", out)
@@ -523,7 +524,13 @@ def test_a_page_from_tables_lists_the_labels_in_doubt(run, browser, tables, meth
     assert "Labels in doubt" not in told
     browser.open(Path("page.html"))
     assert is_quiet(browser)
-    assert set(column(browser, 0)[:2]) == {shown(IDS[6]), shown(IDS[7])}
+    saved = load_model("model")
+    features = encode_columns(tables, encoder=saved.encoder).features
+    found = saved.estimator.audit(features)
+    assert column(browser, 0) == [shown(IDS[node]) for node in found.nodes]
+    assert [cell.split()[-2] for cell in column(browser, 3)] == [
+        f"{100 * suspicion:.1f}" for suspicion in found.suspicion
+    ]
     assert "40 given labels" in text(browser, "main")
     assert text(browser, "pre").startswith("proptrain report model --nodes mixed.csv")
     search(browser, "node-50", "Enter")
@@ -603,7 +610,9 @@ def test_report_of_a_model_that_is_no_sum_has_the_other_parts(run, tmp_path):
     code, _, told = run("report", tmp_path / "gnn", "--out", tmp_path / "page.html")
     assert code == 0
     assert "Nodes are not in it. The predictions of GNNClassifier are no sums" in told
-    assert "This model, epoch by epoch" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "This model, epoch by epoch" in html
+    assert "<h1>What the model “gnn” tells</h1>" in html
 
 
 def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):

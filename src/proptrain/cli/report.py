@@ -71,7 +71,7 @@ def report(
     page = model_report(
         saved.estimator,
         names=None if saved.node_ids is None else saved.node_ids.tolist(),
-        title=title or f"What {model.resolve().name} tells",
+        title=title or _title_of(model),
         command=_command(model, out, nodes, audit),
         suspects=_suspects(saved, nodes, audit, quiet=json),
     )
@@ -79,6 +79,11 @@ def report(
     _tell(page, out, as_json=json)
     if open_page:
         show_page(out)
+
+
+def _title_of(model: Path) -> str:
+    name = model.resolve().name
+    return "What the model tells" if name == "model" else f"What the model “{name}” tells"
 
 
 def _suspects(
