@@ -120,7 +120,7 @@ def test_a_spreadsheet_gets_no_formula_and_one_apostrophe_less_is_the_text(cells
     found = read(text)["id"].tolist()
     assert told == 0
     for cell, kept in zip(cells, found, strict=True):
-        is_number = cell.lstrip("+-").isdigit() and not cell[1:2] in ("+", "-")
+        is_number = cell.lstrip("+-").isdigit() and cell[1:2] not in ("+", "-")
         assert is_number or not kept.startswith(("=", "+", "-", "@", "\t", "\r"))
         stripped = kept.lstrip("'")
         marked = kept.startswith("'") and stripped.startswith(("=", "+", "-", "@", "\t", "\r"))
