@@ -13,9 +13,9 @@ from reliability import fuzz
 from reliability.mutations import WAYS, spoil_files
 from reliability.outcomes import BEGINNING
 from reliability.readers import Reader, all_readers
-from reliability.table import read_tried, table_of
+from reliability.table import read_tried, table_of, with_table
 
-from proptrain.errors import FileFormatError
+from proptrain.errors import FileFormatError, InvalidInputError
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and limited")
 
@@ -99,7 +99,7 @@ def loops(_):
         (takes_memory, "bytes of memory"),
         (dies, "broken: the process died with exit code 9"),
         (loops, "broken: no end after"),
-        (lambda _: [][0], "broken: IndexError"),
+        (lambda _: {}[0], "broken: KeyError"),
         (lambda _: None, "result"),
     ],
 )
@@ -128,6 +128,20 @@ def test_lines_of_all_files_become_one_table(tmp_path):
     assert "| kill -9 | 2,003 | 2,002 × absent, 1 × half | python -m a --b c_d |" in shown
     assert "| full disk | 2 | 2 × our error | python -m a --b c_d |" in shown
     assert shown.endswith("2,005 trials of 2 faults in all.")
+
+
+def test_the_table_takes_its_place_in_a_page(tmp_path):
+    (tmp_path / "a.jsonl").write_text(line("kill -9", {"absent": 3}) + "\n")
+    table = table_of(read_tried(tmp_path))
+    page = "Before.\n<!-- what was tried -->\nold\n<!-- so much was tried -->\nAfter.\n"
+    once = with_table(page, table)
+    assert with_table(once, table) == once
+    assert once.startswith("Before.\n")
+    assert once.endswith("\nAfter.\n")
+    assert table.to_markdown() in once
+    assert "old" not in once
+    with pytest.raises(InvalidInputError, match="must have a line"):
+        with_table("no marks", table)
 
 
 @pytest.mark.parametrize(
