@@ -161,8 +161,8 @@ def prepare(folder: Path) -> None:
     log = folder / "log"
     for words in (
         (*_build("edges.csv"), "--out", "graph"),
-        (*_fit(1), "--out", "model-1"),
-        (*_fit(2), "--out", "model-2"),
+        (*_fit(1, "--method", "LP"), "--out", "model-1"),
+        (*_fit(1, "--method", "LP", "--alpha", "0.3"), "--out", "model-2"),
     ):
         ended = run(words, log)
         if ended.code:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from proptrain.errors import FileFormatError
+from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.experiments.grid import Table, counted
 from proptrain.json_lines import read_lines
 from reliability.outcomes import BEGINNING
+
+_BEGIN, _END = "<!-- what was tried -->", "<!-- so much was tried -->"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,15 @@ def _parse(lines: bytes, path: Path) -> list[Tried]:
                 f"Line {number} of {path} does not tell what was tried: {error}."
             ) from error
     return tried
+
+
+def with_table(page: str, table: Table) -> str:
+    """Return a page with the table between its two marks, in place of what is there."""
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise InvalidInputError(f"The page must have a line {_BEGIN}, and below it a line {_END}.")
+    return f"{before}{begin}\n\n{table.to_markdown()}\n\n{end}{after}"
 
 
 def table_of(tried: Iterable[Tried]) -> Table:
