@@ -39,10 +39,11 @@ PROBLEMS = {
     "many classes": FitSizes(20_000, 120_000, 32, 300),
     "sparse": FitSizes(60_000, 300_000, 4_000, 8, n_stored=2_400_000),
 }
-TRIED = [("PTA", name) for name in PROBLEMS] + [
-    (method, name)
-    for name in ("sparse", "many classes")
-    for method in ("PTA+", "LP", "MLP", "GCN", "DAGNN", "APPNP#", "C&S")
+TRIED = [
+    *(("PTA", name) for name in PROBLEMS),
+    *((method, "sparse") for method in ("PTA+", "LP", "GCN", "APPNP#", "C&S")),
+    ("DAGNN", "many classes"),
+    ("MLP", "wide"),
 ]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -64,13 +64,14 @@ def soak(
         if fault in done:
             say(f"{out} has this already; remove its line to repeat it.")
             return
+        code = code_digest()  # now: files may change while it runs
         outcomes, memory, seconds = run(fits)
         warm, end = memory[len(memory) // 10], memory[-1]
         outcomes.append("memory flat" if abs(end - warm) <= FLAT else "memory grew")
         add_outcome(
             file, fault, outcomes, f"python -m reliability.soak --fits {fits}",
             memory_after_warm_up=warm, memory_at_end=end, most_memory=max(memory),
-            seconds=round(seconds), kinds=list(KINDS), code=code_digest(),
+            seconds=round(seconds), kinds=list(KINDS), code=code,
         )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ class FitSizes:
     n_classes: int
     n_stored: int | None = None
     """Numbers stored in sparse features; None if they are dense."""
+    is_weighted: bool = False
+    """Whether edges have weights other than 1."""
 
     @property
     def n_numbers(self) -> int:
@@ -69,7 +71,7 @@ def estimate_fit(classifier: GraphClassifier, sizes: FitSizes) -> Workload:
     >>> from proptrain import PTAClassifier
     >>> sizes = FitSizes(n_nodes=2_400_000, n_entries=124_000_000, n_features=100, n_classes=47)
     >>> print(estimate_fit(PTAClassifier(), sizes))
-    about 15.4 GB of memory and 1 min 23 s an epoch, of which there are 2,000 at most
+    about 17.2 GB of memory and 1 min 23 s an epoch, of which there are 2,000 at most
     """
     settings = classifier.get_params(deep=False)
     n_trainings = (settings.get("n_rounds", 0) + 1) * settings.get("n_networks", 1)
@@ -90,22 +92,31 @@ def check_memory(needed: int, what: str, advice: str) -> None:
 def _bytes(settings: dict[str, object], sizes: FitSizes) -> int:
     """Return the memory of the three steps at their peak, in bytes."""
     n, trains = sizes.n_nodes, "max_epochs" in settings
+    n_steps = _steps(settings)
     # Graph: with a number for each entry, made in float64 and scaled from both sides.
-    graph = 60 * (sizes.n_entries + n) if sizes.n_entries < _NO_NUMBERS else 40 * n
+    has_numbers = sizes.is_weighted or sizes.n_entries < _NO_NUMBERS or "architecture" in settings
+    graph = 60 * (sizes.n_entries + n) if has_numbers else 40 * n
+    if settings.get("edge_dropout"):  # each step's own entries, kept for the way back
+        graph += 12 * n_steps * (sizes.n_entries + n)
     # Features: ours, that of training, a checksum's; with dropout also coins and what they leave.
     copies = (5 if settings.get("dropout", 0.0) else 3) if trains else 2
     # Nodes × classes: labels, soft labels, states of a propagation, scores, gradients, answers.
-    of_classes = (30 if "n_rounds" in settings else 22) if trains else 12
+    of_classes = (34 if "n_rounds" in settings else 26) if trains else 12
+    if settings.get("architecture") == "DAGNN":  # all powers, with their gradients
+        of_classes += 3 * n_steps
     # Nodes × hidden units: before and after, with their gradients.
     of_hidden = 4 * int(str(settings.get("n_hidden", 0)))
     return copies * sizes.feature_bytes + 4 * n * (of_classes * sizes.n_classes + of_hidden) + graph
 
 
+def _steps(settings: dict[str, object]) -> int:
+    return 10 if settings.get("steps") is None else int(str(settings["steps"]))
+
+
 def _operations(settings: dict[str, object], sizes: FitSizes) -> float:
     """Return the multiplications and additions of an epoch; of all steps, if there are none."""
     n, n_classes = sizes.n_nodes, sizes.n_classes
-    steps = 10 if settings.get("steps") is None else int(str(settings["steps"]))
-    spread = steps * (sizes.n_entries + 3 * n) * n_classes
+    spread = _steps(settings) * (sizes.n_entries + 3 * n) * n_classes
     if "max_epochs" not in settings:
         return spread
     n_hidden = int(str(settings.get("n_hidden", 0)))

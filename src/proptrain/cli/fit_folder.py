@@ -169,7 +169,8 @@ def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None
 
     _, classes = encode_labels(inputs.y, unlabelled=wanted.classifier.unlabelled)
     entries = graph.manifest.n_entries
-    sizes = sizes_from(inputs.features, entries, len(classes))
+    weighted = graph.manifest.is_weighted
+    sizes = sizes_from(inputs.features, entries, len(classes), is_weighted=weighted)
     if wanted.engine != "local":
         # With all nodes in one batch and all columns in one round there is nothing more to gain.
         useful = estimate_fit(wanted.classifier, sizes).memory

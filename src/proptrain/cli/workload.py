@@ -19,15 +19,17 @@ _LONG = 1.0
 
 def sizes_of(dataset: Dataset) -> FitSizes:
     """Return what a fit to a data set is given."""
-    return sizes_from(dataset.features, 2 * dataset.graph.n_edges, dataset.n_classes)
+    is_weighted = bool((dataset.graph.adjacency.data != 1).any())
+    n_entries = 2 * dataset.graph.n_edges
+    return sizes_from(dataset.features, n_entries, dataset.n_classes, is_weighted=is_weighted)
 
 
-def sizes_from(features: Any, n_entries: int, n_classes: int) -> FitSizes:
+def sizes_from(features: Any, n_entries: int, n_classes: int, *, is_weighted: bool) -> FitSizes:
     """Return what a fit is given, by its features, dense or sparse."""
     from proptrain.workload import FitSizes
 
     stored = getattr(features, "nnz", None)
-    return FitSizes(features.shape[0], n_entries, features.shape[1], n_classes, stored)
+    return FitSizes(features.shape[0], n_entries, features.shape[1], n_classes, stored, is_weighted)
 
 
 def tell_workload(
