@@ -234,7 +234,7 @@ def command_line(made, cluster):
         words = ["fit", "--engine", engine, "--edges", made.graph, "--features", made.features]
         words += ["--labels", made.folder / "big" / "labels.npy", "--method", "PTA(F)", "--json"]
         words += ["--out", made.folder / engine, "--batch-size", N]
-        words += ["--address", ADDRESS, "--workers", 1] if engine == "ray" else ["--memory", "64GB"]
+        words += ["--address", ADDRESS, "--workers", 1] if engine == "ray" else ["--memory", "4GB"]
         done = subprocess.run(
             [sys.executable, "-c", BRIEFLY, *map(str, words)],
             capture_output=True, text=True, check=False,

@@ -440,8 +440,9 @@ def _unusable(error: TypeError | ValueError) -> InvalidInputError:
     if any(sign in told for sign in ("contains NaN", "contains infinity", "Complex data")):
         told = told.partition("\n")[0]  # without the numbers, or who else would take them
     kind = WrongTypeError if isinstance(error, TypeError) else InvalidInputError
+    told = " ".join(told.split()).rstrip(".")  # in one line, as all of our messages
     return kind(
-        f"{told.rstrip('.')}. Features must be a matrix of finite numbers, dense or sparse, with a "
+        f"{told}. Features must be a matrix of finite numbers, dense or sparse, with a "
         "row for each node: fill or drop what is missing, and turn text into numbers."
     )
 

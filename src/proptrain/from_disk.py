@@ -155,10 +155,11 @@ def _usable(features: Any) -> Any:
     if not (isinstance(features, np.ndarray) or sp.issparse(features)):
         raise InvalidInputError(
             "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix, got "
-            f"{type(features).__name__}."
+            f"{type(features).__name__} of shape {np.shape(features)}."
         )
+    features = in_native_order(features) if sp.issparse(features) else features
     check_numbers(features)
-    return in_native_order(features) if sp.issparse(features) else features
+    return features
 
 
 def _told(trained: Trained, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 Both are sums of what the three steps hold and do, by the sizes of what they are given. They are
 meant to say before an hour of work that it cannot end well, so memory errs upwards: measured
-peaks were between half of the estimate and all of it (docs/reliability-limits.md).
+peaks were between half of the estimate and all of it (docs/reliability.md).
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _NO_NUMBERS = 1 << 22
 
 @dataclass(frozen=True)
 class FitSizes:
-    """What a fit is given."""
+    """What a fit is given.
+
+    >>> FitSizes(n_nodes=1000, n_entries=8000, n_features=50, n_classes=3).feature_bytes
+    200000
+    """
 
     n_nodes: int
     n_entries: int

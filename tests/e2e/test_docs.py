@@ -35,6 +35,8 @@ NOT_RUN = {
     ("performance.md", "python -m benchmarks"): BENCH,
     ("index.md", "pip install"): "installs; `make package` does, into an empty environment",
     ("index.md", "proptrain demo"): "a minute; runs in tests/e2e/test_cli.py and `make package`",
+    ("large-graphs.md", "pip install 'proptrain[ray]'"): "needs machines; see test_ray.py",
+    ("reliability.md", "python -m reliability"): "hours; tests/unit/test_hell.py has some of it",
     ("methods.md", "proptrain evaluate"): "many fits; the command runs in your-graph.md",
 }
 N_NODES = 240

@@ -163,8 +163,8 @@ def test_commands_do_not_begin_what_cannot_end_well_unless_forced(files, monkeyp
         assert isinstance(refused.exception, NotEnoughMemoryError)
         assert not (files / "graph").exists()
         assert run(*build, "--force").exit_code == 0
-        for source in (tables, ["--edges", files / "graph", *arrays],
-                       ["--edges", files / "graph", "--engine", "blocked", *arrays]):  # fmt: skip
+        in_memory = ["--edges", files / "graph", *arrays]
+        for source in (tables, in_memory, [*in_memory, "--engine", "blocked", "--memory", "64GB"]):
             model = ["--out", files / "model", "--overwrite"]
             refused = run("fit", *source, *model)
             assert isinstance(refused.exception, NotEnoughMemoryError)

@@ -44,7 +44,7 @@ notes = Console(stderr=True)
 
 def say(text: str) -> None:
     """Print a note for the human; text from files is neither read as markup nor acted upon."""
-    notes.print(Text(_visible_lines(text)), soft_wrap=True)  # so that no path is broken in two
+    notes.print(Text(visible(text)), soft_wrap=True)  # so that no path is broken in two
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -67,10 +67,6 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     results.print(table)
-
-
-def _visible_lines(text: str) -> str:
-    return "\n".join(map(visible, text.split("\n")))
 
 
 def in_percent(estimate: Estimate, digits: int) -> str:
@@ -139,6 +135,5 @@ def fail(error: Exception, *, as_json: bool) -> NoReturn:
     if as_json:
         print_json({"error": {"type": type(error).__name__, "message": str(error)}})
     else:
-        told = _visible_lines(str(error))
-        notes.print(Text.assemble(("error: ", "bold red"), told), soft_wrap=True)
+        notes.print(Text.assemble(("error: ", "bold red"), visible(str(error))), soft_wrap=True)
     raise SystemExit(1)

@@ -253,7 +253,7 @@ def cut_rows(
     """Cut rows into runs of at most so many entries; a row that has more is one by itself.
 
     >>> list(cut_rows(np.array([0, 2, 4, 9, 9]), 4))
-    [slice(0, 2, None), slice(2, 4, None)]
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
     first, n_rows = 0, len(indptr) - 1
     while first < n_rows:
