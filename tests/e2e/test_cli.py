@@ -600,7 +600,7 @@ def test_fit_refuses_what_is_no_file_or_no_table(run, tmp_path):
     write_small(tmp_path)
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "nodes.xlsx").write_bytes(b"PK")
-    match = "folder.csv is a directory"
+    match = "folder.csv is no graph folder that can be read"
     refused(run, tmp_path, match, *small_fit(tmp_path, edges="folder.csv"))
     match = "A table must be one of .csv, .csv.gz, .tsv, .tsv.gz, .parquet; got nodes.xlsx"
     refused(run, tmp_path, match, *small_fit(tmp_path, nodes="nodes.xlsx"))
