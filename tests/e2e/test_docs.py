@@ -36,6 +36,7 @@ NOT_RUN = {
     ("index.md", "pip install"): "installs; `make package` does, into an empty environment",
     ("index.md", "proptrain demo"): "a minute; runs in tests/e2e/test_cli.py and `make package`",
     ("large-graphs.md", "pip install 'proptrain[ray]'"): "needs machines; see test_ray.py",
+    ("large-graphs.md", "from proptrain.on_ray"): "needs a cluster; see test_ray.py",
     ("reliability.md", "python -m reliability"): "hours; tests/unit/test_hell.py has some of it",
     ("methods.md", "proptrain evaluate"): "many fits; the command runs in your-graph.md",
 }
@@ -100,6 +101,7 @@ def prepared(page):
     if page.name == "explain.md":
         tables = "--edges edges.csv --nodes nodes.csv --label topic"
         run_shell(f"proptrain fit {tables} --out model/ --seed 3")  # p3 is no stopping node
+        run_shell(f"proptrain audit {tables} --out audit.csv")
     clf = PTAClassifier(max_epochs=20, random_state=0)
     if page.name in ("audit.md", "explain.md"):
         clf.fit(names["X"], names["y"], graph=names["graph"], stopping=[0, 1, 2])
