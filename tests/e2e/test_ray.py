@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("one cluster")  # all in one process, that starts it once
 HERE = Path(__file__).parents[1]
 CLOSED = ("unshare", "-n", "--fork", "--pid", "--mount-proc", "--kill-child")
 LONGEST = 900
