@@ -233,7 +233,7 @@ def command_line(made, cluster):
     for engine in ("blocked", "ray"):
         words = ["fit", "--engine", engine, "--edges", made.graph, "--features", made.features]
         words += ["--labels", made.folder / "big" / "labels.npy", "--method", "PTA(F)", "--json"]
-        words += ["--out", made.folder / engine, "--batch-size", N]
+        words += ["--out", made.folder / f"by-{engine}", "--batch-size", N]
         words += ["--address", ADDRESS, "--workers", 1] if engine == "ray" else ["--memory", "4GB"]
         done = subprocess.run(
             [sys.executable, "-c", BRIEFLY, *map(str, words)],
@@ -242,7 +242,7 @@ def command_line(made, cluster):
         told[engine] = {"code": done.returncode, "err": done.stderr[-2000:], "out": done.stdout}
     if any(one["code"] for one in told.values()):
         return told
-    a, b = (np.load(made.folder / name / "predictions.npy") for name in told)
+    a, b = (np.load(made.folder / f"by-{name}" / "predictions.npy") for name in told)
     return {**told, "difference": float(abs(a - b).max()), "ids": len(DiskGraph(made.graph).ids())}
 
 
