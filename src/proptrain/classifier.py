@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -19,7 +19,7 @@ from proptrain.data.dataset import Features, check_features
 from proptrain.data.extend import count_new_nodes, extend_graph
 from proptrain.data.graph import Graph
 from proptrain.ensemble.predictions import to_distributions
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, WrongTypeError
 from proptrain.problem import Problem
 from proptrain.propagate.engine import Engine, LocalEngine
 from proptrain.propagate.labels import one_hot, propagate_labels
@@ -40,6 +40,7 @@ from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting, static
 
 if TYPE_CHECKING:
+    from proptrain.insight.audit import Audit
     from proptrain.insight.explanation import Explanation
 
 Layout: TypeAlias = dict[str, tuple[str, tuple[int | None, ...]]]
@@ -116,12 +117,27 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Take the prediction of a fitted node apart: which labels and which nodes made it.
 
         ``without`` names training nodes whose labels are taken away first, to see what the soft
-        label would be. Only of PTA and label propagation, whose predictions are sums.
+        label would be. Only of PTA, PTA+ and label propagation, whose predictions are sums.
         """
         from proptrain.insight.explanation import explain_node
 
         check_is_fitted(self)
         return explain_node(self, node, without=without)
+
+    def audit(self, X: Any, *, seed: int = 0, on_fit: Callable[[], object] | None = None) -> Audit:
+        """Rank the labels given to `fit`, the likeliest to be wrong first; see `Audit`.
+
+        ``X`` are the features that it was fitted to, which a model does not keep. Ten more models
+        are trained, each without a fifth of the labels, for 100 epochs or as many as were set, if
+        fewer; ``seed`` decides on the fifths and the initial weights, and ``on_fit`` is called
+        after each, for a progress bar. Labels of stopping nodes are evidence, and ranked, like all
+        others. The only label of a class cannot be judged and comes last. Only of PTA and PTA+;
+        the ten models are PTA's in both.
+        """
+        from proptrain.insight.audit import audit_model
+
+        check_is_fitted(self)
+        return audit_model(self, X, seed=seed, on_fit=on_fit or (lambda: None))
 
     def find_temperature(self, *, alone: bool = False) -> float:
         """Return the temperature that `predict_proba` calibrates with.
@@ -174,9 +190,13 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return with_temperature(told, self.find_temperature(alone=alone))
 
     def _features_of(self, X: Any, *, reset: bool = False) -> Features:
-        checked = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        try:
+            with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused
+                checked = validate_data(
+                    self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+                )
+        except (TypeError, ValueError) as error:
+            raise _unusable(error) from error
         return check_features(checked)
 
     def _scheme(self) -> Scheme:
@@ -412,6 +432,19 @@ def needed(features: Features | None) -> Features:
 def is_reached(soft_labels: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return the nodes that any mass of a label came to, shape (n,)."""
     return np.asarray(soft_labels.sum(axis=1) > 0)
+
+
+def _unusable(error: TypeError | ValueError) -> InvalidInputError:
+    """Return our error for features that scikit-learn refuses, with what to do about it."""
+    told = str(error)
+    if any(sign in told for sign in ("contains NaN", "contains infinity", "Complex data")):
+        told = told.partition("\n")[0]  # without the numbers, or who else would take them
+    kind = WrongTypeError if isinstance(error, TypeError) else InvalidInputError
+    told = " ".join(told.split()).rstrip(".")  # in one line, as all of our messages
+    return kind(
+        f"{told}. Features must be a matrix of finite numbers, dense or sparse, with a "
+        "row for each node: fill or drop what is missing, and turn text into numbers."
+    )
 
 
 def checksum(features: Features) -> int:

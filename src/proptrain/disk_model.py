@@ -26,13 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import proptrain
-from proptrain.data.disk import DiskGraph, checksum_of
+from proptrain.data.disk import DiskGraph, checksum_of, decoded
 from proptrain.data.disk_nodes import map_array
 from proptrain.data.graph import Graph
-from proptrain.data.mapped import forget, parts_of
+from proptrain.data.mapped import forget, parts_of, write_rows
+from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
-from proptrain.files import whole_folder
+from proptrain.files import file_of, whole_folder
 from proptrain.from_disk import FittedFromDisk
 from proptrain.model_arrays import check_array
 from proptrain.persistence import (
@@ -74,7 +75,7 @@ class DiskModel:
         if self.stored_ids is None:
             return np.arange(*nodes.indices(self.n_nodes))
         ids = np.array(self.stored_ids[nodes])
-        return np.char.decode(ids, "utf-8") if ids.dtype.kind == "S" else ids
+        return decoded(ids, "ids.npy")
 
     def parts(self) -> Iterator[slice]:
         """Yield the nodes, some at a time, and let go of what was read of them."""
@@ -95,7 +96,7 @@ def save_disk_model(
     folder: str | Path,
     classifier: PTAClassifier,
     fitted: FittedFromDisk,
-    graph: DiskGraph,
+    graph: DiskGraph | SharedGraph,
     *,
     encoder: Any = None,
     table: dict[str, Any] | None = None,
@@ -106,12 +107,14 @@ def save_disk_model(
 
     with whole_folder(folder, overwrite=overwrite) as place:
         (place / "weights.safetensors").write_bytes(save(fitted.trained.weights))
-        _write_rows(place / "predictions.npy", fitted.distributions)
-        np.save(place / "given.npy", fitted.given)
-        np.save(place / "reached.npy", fitted.reached)
-        if graph.manifest.ids is not None:
-            stored = map_array(graph.folder / "ids.npy")
-            _write_rows(place / "ids.npy", stored)
+        arrays: dict[str, NDArray[Any]] = {"predictions": fitted.distributions}
+        arrays |= {"given": fitted.given, "reached": fitted.reached}
+        ids = graph.stored_ids()
+        if ids is not None:
+            arrays["ids"] = ids
+        for name, rows in arrays.items():
+            parts = (rows[part] for part in parts_of(len(rows), rows[:1].nbytes or 1))
+            write_rows(place / f"{name}.npy", rows.shape, rows.dtype, parts)
         if encoder is not None:
             import skops.io
 
@@ -131,14 +134,6 @@ def save_disk_model(
         (place / DESCRIPTION).write_text(json.dumps(description, ensure_ascii=False, indent=1))
 
 
-def _write_rows(path: Path, rows: NDArray[Any]) -> None:
-    file = np.lib.format.open_memmap(path, mode="w+", dtype=rows.dtype, shape=rows.shape)
-    for part in parts_of(len(rows), rows[:1].nbytes or 1):
-        file[part] = rows[part]
-        file.flush()
-        forget(file, rows)
-
-
 def is_disk_model(folder: Path) -> bool:
     """Tell whether a folder is of `save_disk_model`'s making."""
     return (folder / DESCRIPTION).is_file()
@@ -152,7 +147,7 @@ def load_disk_model(folder: str | Path) -> DiskModel:
         if told["format"] != FORMAT or not _FILES <= set(told["files"]) <= _FILES | _OPTIONAL:
             raise FileFormatError("it is of another proptrain's making.")
         for name, expected in told["files"].items():
-            if checksum_of(folder / name) != expected:
+            if checksum_of(file_of(folder, name)) != expected:
                 raise FileFormatError(f"{name} was changed after it was written.")
         return _checked(folder, told)
     except FileFormatError as fault:
@@ -161,7 +156,7 @@ def load_disk_model(folder: str | Path) -> DiskModel:
         raise UnreadableFileError(
             f"{folder} is no whole model: {error.filename or ''} {error.strerror or error}."
         ) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except Exception as error:  # the files are whole, but of something else's making
         raise FileFormatError(
             f"{folder} is no complete proptrain model ({type(error).__name__}: {error}). Fit it "
             "again."

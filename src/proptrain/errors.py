@@ -6,14 +6,17 @@
     ├── InvalidInputError (ValueError)      an argument that cannot be used as it is
     │   ├── GraphError                      … an adjacency matrix or edge list
     │   ├── LabelError                      … labels, stopping nodes, splits
-    │   └── TableError                      … a node or edge table
+    │   ├── TableError                      … a node or edge table
+    │   └── WrongTypeError (TypeError)      … of a type that cannot be used at all
     ├── TrainingError (ArithmeticError)     training that left the finite numbers
+    ├── NotEnoughMemoryError (MemoryError)  work that needs more memory than there is
     ├── FileFormatError (ValueError)        a file that is empty, broken, pickled or tampered with
     ├── UnreadableFileError (OSError)       a file that is not there or may not be read
     ├── DatasetNotFoundError (FileNotFoundError)   a named data set that is nowhere to be found
     ├── DownloadError (OSError)             a download that failed or brought the wrong bytes
     ├── OutputExistsError (FileExistsError) an output that would overwrite something
     ├── UnwritableOutputError (OSError)     an output that cannot be written
+    ├── ClusterError (RuntimeError)         a cluster that is not there, too small, or gave up
     └── MissingPackageError (ImportError)   an optional package that is not installed
 
 A message says what must be, what was given and what to do.
@@ -43,8 +46,16 @@ class TableError(InvalidInputError):
     """A node or edge table cannot be used."""
 
 
+class WrongTypeError(InvalidInputError, TypeError):
+    """An argument is of a type that cannot be used at all."""
+
+
 class TrainingError(ProptrainError, ArithmeticError):
     """Training left the finite numbers."""
+
+
+class NotEnoughMemoryError(ProptrainError, MemoryError):
+    """Work needs more memory than there is."""
 
 
 class FileFormatError(ProptrainError, ValueError):
@@ -69,6 +80,10 @@ class OutputExistsError(ProptrainError, FileExistsError):
 
 class UnwritableOutputError(ProptrainError, OSError):
     """An output cannot be written."""
+
+
+class ClusterError(ProptrainError, RuntimeError):
+    """A cluster cannot be reached, is too small for the work, or gave it up."""
 
 
 class MissingPackageError(ProptrainError, ImportError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from proptrain.classifier import (
     GraphClassifier,
@@ -23,6 +21,7 @@ from proptrain.classifier import (
 )
 from proptrain.data.dataset import UNLABELLED, Features
 from proptrain.data.extend import count_new_nodes
+from proptrain.data.knn import in_range
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import (
     ensemble_predictions,
@@ -31,7 +30,7 @@ from proptrain.ensemble.predictions import (
 )
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem, pose_problem
-from proptrain.propagate.engine import Engine, LocalEngine
+from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import equal_labels
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
@@ -41,7 +40,6 @@ from proptrain.train.stopping import StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, dynamic, static
 
 if TYPE_CHECKING:
-    from proptrain.insight.audit import Audit
     from proptrain.insight.evidence import Tell
 
 _AUDIT_EPOCHS = 100
@@ -61,9 +59,11 @@ class PTAClassifier(GraphClassifier):
         function (confidence, epoch) -> weights.
     epsilon : float
         How slowly the adaptive gamma grows.
-    alpha, steps : float, int
-        Weight of the restart and number of steps of the propagation, for labels and predictions.
-        (Some libraries call the weight of the *neighbours* alpha.)
+    alpha : float
+        Weight of the restart in the propagation of labels and predictions. (Some libraries call
+        the weight of the *neighbours* alpha.)
+    steps : int
+        Number of steps of both propagations.
     scheme : Scheme or None
         Another propagation than ``PPR(alpha, steps)``: `Power`, `Mean`, `Heat`, `Exact`.
     normalisation : {"symmetric", "symmetric-no-loops", "row"}
@@ -73,8 +73,20 @@ class PTAClassifier(GraphClassifier):
     equal_hops : int or None
         A number: instead of propagation, every known label counts the same for all nodes within
         that many hops (our reading of the paper's APPNP-noa-nof).
-    n_hidden, dropout, learning_rate, loss_weight, weight_decay, max_epochs, patience
-        The network and its training; `loss_weight` is the paper's lambda1.
+    n_hidden : int
+        Width of the network's hidden layer.
+    dropout : float
+        Share of the features and of the hidden layer that is dropped in a step of training.
+    learning_rate : float
+        Adam's.
+    loss_weight : float
+        The paper's lambda1, the factor of the soft-label loss.
+    weight_decay : float
+        Factor of ||W1||² / 2, on the first layer only.
+    max_epochs : int
+        Most epochs that are trained.
+    patience : int
+        Epochs that are trained on after the last that was as good as the best.
     batch_size : int or None
         Train in steps for so many nodes at a time, shuffled; None is one step for all of them, as
         in the paper. For data that do not fit into memory see `fit_from_disk`.
@@ -103,7 +115,8 @@ class PTAClassifier(GraphClassifier):
     soft_labels_ : (n, C) the propagated training labels, step 1
     probabilities_ : (n, C) the network's own predictions, step 2
     history_ : losses, accuracies and gamma of each epoch
-    n_iter_, best_epoch_ : number of epochs run, and the one whose weights were kept
+    n_iter_ : number of epochs run
+    best_epoch_ : the epoch whose weights were kept
     stopping_ : indices of the stopping nodes
 
     Examples
@@ -205,36 +218,6 @@ class PTAClassifier(GraphClassifier):
         scores = ensemble_predictions(self.probabilities_, engine, scheme)
         return self._finish(problem, spread_or_own(scores, self.probabilities_))
 
-    def audit(self, X: Any, *, seed: int = 0, on_fit: Callable[[], object] | None = None) -> Audit:
-        """Rank the labels given to `fit`, the likeliest to be wrong first; see `Audit`.
-
-        ``X`` are the features that it was fitted to, which a model does not keep. Ten more models
-        are trained, each without a fifth of the labels, for 100 epochs or as many as were set, if
-        fewer; ``seed`` decides on the fifths and the initial weights, and ``on_fit`` is called
-        after each, for a progress bar. Labels of stopping nodes are evidence, and ranked, like all
-        others. The only label of a class cannot be judged and comes last.
-        """
-        from proptrain.insight.audit import audit_labels
-
-        check_is_fitted(self)
-        features = self._features_of(X)
-        if features.shape[0] != len(self.given_) or checksum(features) != self.features_checksum_:
-            raise InvalidInputError(
-                "X must be the features that the model was fitted to, all rows in the same order, "
-                "but these are others."
-            )
-        return audit_labels(
-            self.given_,
-            self.classes_,
-            self.stopping_,
-            self.probabilities_,
-            engine=LocalEngine(self.graph_, self.normalisation),
-            scheme=self._scheme(),
-            tell=self._teller(features, seed),
-            seed=seed,
-            on_fit=on_fit or (lambda: None),
-        )
-
     def _teller(self, features: Features, seed: int) -> Tell:
         """Return what trains a model like this one on other labels, and says what it tells."""
         # Without nodes to stop by: every label is learnt from, and for too short a time to fit
@@ -317,10 +300,11 @@ class LabelPropagationClassifier(GraphClassifier):
     and X may be None where a graph is. A new node is told by its edges, or without them by its
     nearest fitted nodes.
 
+    The parameters alpha, steps, scheme, normalisation, clamp, n_neighbors, device, unlabelled and
+    random_state are those of `PTAClassifier`.
+
     Parameters
     ----------
-    alpha, steps, scheme, normalisation, clamp, n_neighbors, device, unlabelled, random_state
-        As in `PTAClassifier`.
     unreached : {"prior", "uniform"}
         Probabilities of nodes that no label reaches: the classes' shares among the labels, or the
         same for all classes. ``reached_`` says which nodes these are, and one warning how many.
@@ -411,8 +395,9 @@ class LabelPropagationClassifier(GraphClassifier):
                 "predict(X, edges=...)."
             )
         n_neighbors = min(self.n_neighbors, self.graph_.n_nodes)
-        nearest = NearestNeighbors(n_neighbors=n_neighbors, metric="cosine").fit(self.features_)
-        neighbours = nearest.kneighbors(features, return_distance=False)  # (m, k)
+        nearest = NearestNeighbors(n_neighbors=n_neighbors, metric="cosine")
+        nearest.fit(in_range(self.features_))
+        neighbours = nearest.kneighbors(in_range(features), return_distance=False)  # (m, k)
         shares: NDArray[np.float64] = self.label_distributions_[neighbours].mean(axis=1)
         return shares
 

@@ -1,15 +1,26 @@
-"""Writing whole or not at all."""
+"""Writing whole or not at all, one process at a time; and reading from one folder alone."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
-from proptrain.errors import OutputExistsError, ProptrainError, UnwritableOutputError
+from proptrain.errors import (
+    FileFormatError,
+    OutputExistsError,
+    ProptrainError,
+    UnwritableOutputError,
+)
+
+if sys.platform != "win32":
+    import fcntl
 
 
 @contextmanager
@@ -18,16 +29,18 @@ def whole_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     path = Path(path)
     check_output(path, overwrite=overwrite)
     path = path.resolve()  # a link stays, its target is replaced
-    temporary = _hidden_beside(path)
-    with unwritable_is_ours(path):
-        temporary.touch(exist_ok=False)
-    try:
+    with only_writer(path):
+        check_output(path, overwrite=overwrite)  # again: another process may have been quicker
+        temporary = _hidden_beside(path)
         with unwritable_is_ours(path):
-            yield temporary
-            _flush(temporary)
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+            temporary.touch(exist_ok=False)
+        try:
+            with unwritable_is_ours(path):
+                yield temporary
+                _flush(temporary)
+                temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -36,17 +49,83 @@ def whole_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
     path = Path(path)
     check_output(path, overwrite=overwrite, folder=True)
     path = path.resolve()  # a link stays, its target is replaced
-    temporary = _hidden_beside(path)
-    with unwritable_is_ours(path):
-        temporary.mkdir()
-    try:
+    with only_writer(path):
+        check_output(path, overwrite=overwrite, folder=True)  # another may have been quicker
+        temporary = _hidden_beside(path)
         with unwritable_is_ours(path):
-            yield temporary
-            for written in temporary.iterdir():
-                _flush(written)
-            _put_in_place(temporary, path)
+            temporary.mkdir()
+        try:
+            with unwritable_is_ours(path):
+                yield temporary
+                for written in temporary.iterdir():
+                    _flush(written)
+                _put_in_place(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Keep other processes from writing ``path`` meanwhile; a second one is told so.
+
+    The lock is on a hidden, empty file beside it, and ends with the process, however it ends. What
+    a process that was killed has left beside ``path`` is put right first.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    with unwritable_is_ours(path):
+        file, is_alone = _locked(lock, path)
+        if is_alone:
+            _tidy(path)
+    try:
+        yield
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        lock.unlink(missing_ok=True)  # while the lock is still ours
+        file.close()
+
+
+def remove_whole(folder: Path, output: Path) -> None:
+    """Remove a folder; a kill leaves all of it or nothing under its name.
+
+    What it leaves is beside ``output``, where the next writer of that removes it.
+    """
+    hidden = _hidden_beside(output)
+    folder.rename(hidden)
+    shutil.rmtree(hidden)
+
+
+def _locked(lock: Path, path: Path) -> tuple[BinaryIO, bool]:
+    """Open a lock file and lock it; tells whether others are kept away by it."""
+    while True:
+        file = lock.open("ab")
+        if sys.platform == "win32":  # nothing there keeps a second process away
+            return file, False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise UnwritableOutputError(
+                f"{path} is being written by another process. Wait for it, or name another."
+            ) from error
+        except OSError:  # some network disks know no locks
+            return file, False
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                return file, True
+        file.close()  # whoever had it has removed it just now
+
+
+def _tidy(path: Path) -> None:
+    """Remove what killed processes have left of ``path``, and bring back what one had set aside."""
+    ours = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{16}(\.before)?")
+    for left in [one for one in path.parent.iterdir() if ours.fullmatch(one.name)]:
+        if left.suffix == ".before" and not path.exists():
+            left.rename(path)
+        elif left.suffix == ".before":
+            remove_whole(left, path)
+        elif left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
 
 
 def _hidden_beside(path: Path) -> Path:
@@ -66,7 +145,20 @@ def _put_in_place(folder: Path, path: Path) -> None:
     except OSError:
         before.rename(path)
         raise
-    shutil.rmtree(before)
+    before.rename(folder)  # from here on it may be found in parts, and is nothing to bring back
+    shutil.rmtree(folder)
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder; one that leads out of it is not read."""
+    path = folder / name
+    if path.resolve().parent != folder.resolve():
+        raise FileFormatError(
+            f"Cannot use {folder}: {name} must lie in that folder itself, but leads to "
+            f"{path.resolve()}. If you made that link yourself, copy the folder with what its "
+            "links lead to."
+        )
+    return path
 
 
 def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:

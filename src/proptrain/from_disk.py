@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from proptrain.classifier import is_reached
 from proptrain.data.disk import DiskGraph
+from proptrain.data.disk_nodes import check_numbers
+from proptrain.data.indices import in_native_order
 from proptrain.data.mapped import forget, parts_of
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
 from proptrain.errors import InvalidInputError
@@ -68,9 +71,20 @@ def fit_from_disk(
     With the classifier's ``batch_size`` None, training is in one step for all nodes if that fits
     into the memory, else in batches that do. ``on_step`` is told the share of all propagation that
     has just been done.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from proptrain import graph_from_edges, save_graph
+    >>> X, y = np.float32(np.eye(2)[[0, 0, 1, 1]]), np.array([0, -1, 1, -1])
+    >>> with TemporaryDirectory() as folder:
+    ...     save_graph(graph_from_edges([(0, 1), (2, 3)]), f"{folder}/graph")
+    ...     classifier = PTAClassifier(fast=True, max_epochs=30, random_state=0)
+    ...     fitted = fit_from_disk(classifier, f"{folder}/graph", X, y, memory="4GB")
+    >>> fitted.distributions.argmax(axis=1)
+    array([0, 0, 1, 1])
     """
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
-    _check_able(classifier, features, disk)
+    features = _usable(features)
+    check_able(classifier, features.shape, disk.n_nodes)
     random = check_random_state(classifier.random_state)
     posing = {
         "stopping_fraction": classifier.stopping_fraction,
@@ -122,17 +136,30 @@ def fit_from_disk(
     return FittedFromDisk(classes, trained, codes, stop, own, reached, batch_size)
 
 
-def _check_able(classifier: PTAClassifier, features: Any, graph: DiskGraph) -> None:
+def check_able(classifier: PTAClassifier, shape: tuple[int, ...], n_nodes: int) -> None:
+    """Raise unless a method can be fitted without a graph in memory, to features of this shape."""
     if not isinstance(classifier, PTAClassifier) or classifier.equal_hops is not None:
         raise InvalidInputError(
             "From disk, PTA, PTA(F), PTS and PTD can be fitted; other methods need the graph in "
             "memory (--engine local)."
         )
-    if getattr(features, "ndim", 0) != 2 or features.shape[0] != graph.n_nodes:
+    if len(shape) != 2 or shape[0] != n_nodes:
         raise InvalidInputError(
-            f"Features must have a row for each of the graph's {graph.n_nodes:,} nodes, got shape "
-            f"{np.shape(features)}."
+            f"Features must have a row for each of the graph's {n_nodes:,} nodes, got shape "
+            f"{shape}."
         )
+
+
+def _usable(features: Any) -> Any:
+    """Return features that can be computed with, or say what is wrong with them."""
+    if not (isinstance(features, np.ndarray) or sp.issparse(features)):
+        raise InvalidInputError(
+            "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix, got "
+            f"{type(features).__name__} of shape {np.shape(features)}."
+        )
+    features = in_native_order(features) if sp.issparse(features) else features
+    check_numbers(features)
+    return features
 
 
 def _told(trained: Trained, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:

@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
 from proptrain.files import unwritable_is_ours
@@ -22,16 +23,20 @@ Parsed = TypeVar("Parsed")
 class LineFile:
     """An open file that lines are added to."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: FileIO) -> None:
         self.path = path
         self._file = file
 
     def add(self, content: Any) -> None:
         """Write a line; when this returns, it is on the disk."""
         with unwritable_is_ours(self.path):
-            self._file.write(json.dumps(content).encode() + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            size = os.fstat(self._file.fileno()).st_size
+            try:
+                _write_all(self._file, json.dumps(content).encode() + b"\n")
+                os.fsync(self._file.fileno())
+            except OSError:  # a full disk: no half of a line shall stay
+                self._file.truncate(size)
+                raise
 
 
 @contextmanager
@@ -45,7 +50,8 @@ def open_lines(
     """
     _check_ordinary(path)
     with unwritable_is_ours(path):
-        file = path.open("a+b")
+        # Without a buffer, whose rest would be written once more when the file is closed.
+        file = path.open("a+b", buffering=0)
     with file:
         _lock(file, path)
         file.seek(0)
@@ -67,6 +73,11 @@ def read_lines(path: Path, parse: Callable[[bytes], Parsed], beginning: bytes, w
     return _parse_whole(content, path, parse, beginning)[0]
 
 
+def _write_all(file: FileIO, content: bytes) -> None:
+    while content:
+        content = content[file.write(content) :]
+
+
 def _parse_whole(
     content: bytes, path: Path, parse: Callable[[bytes], Parsed], beginning: bytes
 ) -> tuple[Parsed, int]:
@@ -86,7 +97,7 @@ def _check_ordinary(path: Path) -> None:
         raise UnreadableFileError(f"{path} must be an ordinary file. Name another.")
 
 
-def _lock(file: BinaryIO, path: Path) -> None:
+def _lock(file: FileIO, path: Path) -> None:
     if sys.platform == "win32":  # nothing there keeps a second process away
         return
     try:

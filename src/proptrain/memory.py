@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,8 @@ _UNITS |= {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", star
 _UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)}
 _UNKNOWN = 500_000_000
 """Taken for Python and its libraries where the system does not tell."""
+_GROUPS = "/sys/fs/cgroup"
+"""Where Linux tells what groups of processes may have."""
 
 
 def parse_memory(given: str | int) -> int:
@@ -82,3 +85,58 @@ def memory_told(kind: str) -> int | None:
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else 1024 * most
+
+
+def available_memory(proc: Path = Path("/proc"), groups: Path = Path(_GROUPS)) -> int | None:
+    """Return what this process may still take, in bytes, where the system tells it.
+
+    It is the least of what the machine has left, what the groups that the process is in may have
+    (containers are such), and what the process itself was allowed (``ulimit -v``).
+    """
+    told = [_machine_has(proc), *_groups_have(proc, groups), _process_may()]
+    known = [room for room in told if room is not None]
+    return max(0, min(known)) if known else None
+
+
+def _machine_has(proc: Path) -> int | None:
+    for line in _lines_of(proc / "meminfo"):
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
+    return None
+
+
+def _groups_have(proc: Path, groups: Path) -> Iterator[int]:
+    """Yield what each group with a limit has left; the pages of files in it can be taken back."""
+    for line in _lines_of(proc / "self" / "cgroup"):
+        _, kinds, path = line.split(":", 2)
+        if kinds not in ("", "memory"):
+            continue
+        own = (groups / "memory" if kinds else groups) / path.lstrip("/")
+        limit, used = ("limit_in_bytes", "usage_in_bytes") if kinds else ("max", "current")
+        for folder in (own, *own.parents):
+            told = [_lines_of(folder / f"memory.{name}") for name in (limit, used)]
+            if all(told) and told[0][0].isdigit():
+                yield int(told[0][0]) - int(told[1][0]) + _files_in(folder)
+            if folder == groups:
+                break
+
+
+def _files_in(folder: Path) -> int:
+    stats = dict(line.split() for line in _lines_of(folder / "memory.stat"))
+    return int(stats.get("total_inactive_file", stats.get("inactive_file", 0)))
+
+
+def _process_may() -> int | None:
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    limit, has = resource.getrlimit(resource.RLIMIT_AS)[0], memory_told("VmSize")
+    return None if limit == resource.RLIM_INFINITY or has is None else limit - has
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:  # not there, or not ours to read
+        return []

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 import proptrain
 from proptrain.classifier import GraphClassifier
 from proptrain.data.graph import Graph
+from proptrain.data.npz import check_archive
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -38,7 +39,7 @@ from proptrain.errors import (
     UnreadableFileError,
 )
 from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
-from proptrain.files import check_output, unwritable_is_ours, whole_folder
+from proptrain.files import check_output, file_of, unwritable_is_ours, whole_folder
 from proptrain.model_arrays import (
     NUMBERS,
     arrays_of,
@@ -92,7 +93,17 @@ def save_model(
     table: dict[str, Any] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a fitted classifier to a folder, whole or not at all."""
+    """Write a fitted classifier to a folder, whole or not at all.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from proptrain import LabelPropagationClassifier
+    >>> ring = [(0, 1), (1, 2), (2, 0)]
+    >>> clf = LabelPropagationClassifier().fit(None, ["a", None, "b"], graph=ring)
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model", clf)
+    ...     sorted(path.name for path in Path(folder, "model").iterdir())
+    ['arrays.safetensors', 'model.json']
+    """
     check_model_output(folder, overwrite=overwrite)
     description = {
         "format": FORMAT,
@@ -133,7 +144,17 @@ def check_model_output(folder: str | Path, *, overwrite: bool) -> None:
 
 
 def load_model(folder: str | Path) -> SavedModel:
-    """Read a model that `save_model` wrote, or say what is wrong with it."""
+    """Read a model that `save_model` wrote, or say what is wrong with it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from proptrain import LabelPropagationClassifier
+    >>> ring = [(0, 1), (1, 2), (2, 0)]
+    >>> clf = LabelPropagationClassifier().fit(None, ["a", None, "b"], graph=ring)
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(f"{folder}/model", clf, node_ids=np.array([17, 4, 9]))
+    ...     load_model(f"{folder}/model").estimator.transduction_
+    array(['a', 'a', 'b'], dtype='<U1')
+    """
     folder = Path(folder)
     description = _read_description(folder)
     try:
@@ -183,6 +204,12 @@ def _read_description(folder: Path) -> dict[str, Any]:
         is_unchanged = description.pop("checksum") == _checksum(description)
         version = description["format"]
     except OSError as error:
+        if (folder / "disk_model.json").is_file():
+            raise InvalidInputError(
+                f"{folder} was fitted from disk: it holds what is told of each node, but neither "
+                "graph nor training, so `proptrain predict` can read it and nothing else can. To "
+                "explain, report on or load a model, fit it with --engine local."
+            ) from error
         raise UnreadableFileError(
             f"{folder} is no model folder that can be read: {path.name} {error.strerror or error}. "
             "Give the folder that `proptrain fit --out` or `save` wrote."
@@ -205,11 +232,11 @@ def _read_description(folder: Path) -> dict[str, Any]:
 
 
 def _read_checked(folder: Path, name: str, expected: str) -> bytes:
-    path = folder / name
     if name not in _FILES:
         raise FileFormatError(
             f"model.json may name only {', '.join(sorted(_FILES))}, but it names {name!r}."
         )
+    path = file_of(folder, name)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -332,6 +359,7 @@ def parse_encoder(content: bytes | None) -> Any:
     import skops.io
     from sklearn.compose import ColumnTransformer
 
+    check_archive(content)
     # Beside scikit-learn's own, which skops knows to be harmless, an encoder holds a dtype.
     unknown = set(skops.io.get_untrusted_types(data=content)) - {"numpy.dtype"}
     if unknown:

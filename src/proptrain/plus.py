@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from proptrain.data.dataset import Features
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
 from proptrain.errors import InvalidInputError
+from proptrain.estimator import PTAClassifier
 from proptrain.problem import Problem, pose_problem
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import one_hot, propagate_labels
@@ -34,6 +35,9 @@ from proptrain.propagate.trust import told_by_others, trust_labels
 from proptrain.train.loop import History, OnEpoch, Trained, predict_probabilities
 from proptrain.train.stopping import ReadOut, StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting
+
+if TYPE_CHECKING:
+    from proptrain.insight.evidence import Tell
 
 MASS_PER_CLASS = 70.0
 """Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
@@ -255,6 +259,13 @@ class PTAPlusClassifier(GraphClassifier):
         self.features_checksum_ = checksum(features)
         self.probabilities_ = kept.probabilities
         return self._finish(problem, spread_or_own(kept.scores, kept.probabilities))
+
+    def _teller(self, features: Features, seed: int) -> Tell:
+        """Return what trains PTA on other labels, and says what it tells: see `audit`."""
+        mine, known = self.get_params(deep=False), PTAClassifier().get_params(deep=False)
+        pta = PTAClassifier(**{name: mine[name] for name in known if name in mine})
+        pta.graph_ = self.graph_
+        return pta._teller(features, seed)
 
     def _from_features(self, features: Features) -> NDArray[np.float64]:
         told = self._told_by_networks(features)

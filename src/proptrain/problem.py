@@ -138,7 +138,13 @@ def _one_column(y: Any) -> Any:
             "different lengths."
         ) from error
     if values.ndim != 1:
-        return column_or_1d(values, warn=True)
+        try:
+            return column_or_1d(values, warn=True)
+        except ValueError as error:
+            raise LabelError(
+                f"Labels must be one value for each node, shape (n,): {error} One-hot rows can be "
+                "passed as y.argmax(axis=1)."
+            ) from error
     # Of a list with text and NaN, NumPy would make the text "nan".
     return np.array(y, dtype=object) if values is not y and values.dtype.kind == "U" else values
 

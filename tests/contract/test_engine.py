@@ -21,12 +21,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reference
+from one_process import OneProcess
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.mapped import room_for
 from proptrain.errors import InvalidInputError, LabelError
 from proptrain.propagate import engine
 from proptrain.propagate.blocked import BlockedEngine
+from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import equal_labels, propagate_labels
 from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power
@@ -83,6 +85,15 @@ class Roomy(BlockedEngine):
     _widths = (4, 8, 16)
 
 
+class OfOneProcess(ClusterEngine):
+    """The engine of a cluster, with a crew that is no cluster."""
+
+    _widths = (4, 8, 16)
+
+    def __init__(self, graph, normalisation, *, memory, scratch):
+        super().__init__(graph, OneProcess(), normalisation, scratch=scratch)
+
+
 def from_disk(kind, n_blocks, *, is_renumbered=False):
     """Write each graph to a folder, in memory where there is such a place: tests are many."""
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -110,6 +121,12 @@ ENGINES = [
     EngineCase(
         "blocked, more blocks than nodes, renumbered",
         from_disk(Cramped, 9, is_renumbered=True),
+        max_examples=1,
+    ),
+    EngineCase("cluster", from_disk(OfOneProcess, 2), max_examples=3),
+    EngineCase(
+        "cluster, more blocks than nodes, renumbered",
+        from_disk(OfOneProcess, 9, is_renumbered=True),
         max_examples=1,
     ),
 ]

@@ -379,6 +379,8 @@ def test_demo_writes_the_page_and_shows_the_three(run, tmp_path):
     assert "https:" not in html
     assert html.count("http:") == html.count("http://www.w3.org/")  # names, not addresses
     assert "proptrain demo --runs 1" in html
+    assert "plot-reliability" in html
+    assert "The first 500 of 640 given labels" in html
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
@@ -600,7 +602,7 @@ def test_fit_refuses_what_is_no_file_or_no_table(run, tmp_path):
     write_small(tmp_path)
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "nodes.xlsx").write_bytes(b"PK")
-    match = "folder.csv is a directory"
+    match = "folder.csv is no graph folder that can be read"
     refused(run, tmp_path, match, *small_fit(tmp_path, edges="folder.csv"))
     match = "A table must be one of .csv, .csv.gz, .tsv, .tsv.gz, .parquet; got nodes.xlsx"
     refused(run, tmp_path, match, *small_fit(tmp_path, nodes="nodes.xlsx"))

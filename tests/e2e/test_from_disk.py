@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proptrain import cli, load_dataset
+from proptrain import PTAClassifier, cli, load_dataset
 from proptrain.classifier import GraphClassifier
 from proptrain.data.disk import DiskGraph
+from proptrain.errors import InvalidInputError
 
 N = 500
 
@@ -143,6 +144,25 @@ def test_a_model_from_disk_tells_new_nodes_by_their_features(built, run, tmp_pat
     assert done.code == 0
 
 
+def test_a_model_from_disk_says_what_it_is_not_for(built, run, tmp_path):
+    words = ("--edges", "graph", "--engine", "blocked", "--memory", "8GB", *TABLES[:4])
+    assert run("fit", *words, "--out", tmp_path / "model").code == 0
+    for command in (("explain", tmp_path / "model", "paper-001"), ("report", tmp_path / "model")):
+        done = run(*command)
+        assert done.code == 1
+        assert "was fitted from disk" in done.err
+        assert "fit it with --engine local" in done.err
+    with pytest.raises(InvalidInputError, match="was fitted from disk"):
+        PTAClassifier.load(tmp_path / "model")
+    done = run("evaluate", tmp_path / "model")
+    assert done.code == 1
+    assert "A data set must be named" in done.err
+    for command in ("audit", "evaluate"):
+        done = run(command, "--edges", "graph", "--nodes", "nodes.csv", "--label", "topic")
+        assert done.code == 1
+        assert "--edges must be an edge list here, but graph is a folder" in done.err
+
+
 def test_a_made_up_problem_from_end_to_end(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("--nodes", 3000, "--edges", 20_000, "--classes", 4, "--features", 20, "--json")
@@ -168,6 +188,8 @@ def test_a_made_up_problem_from_end_to_end(run, tmp_path, monkeypatch):
         (("--edges", "edges.csv", "--engine", "blocked", *TABLES), "Make one first: proptrain"),
         (("--edges", "edges.csv", "--features", "f.npy", *TABLES), "go with a graph folder"),
         (("--edges", "graph", "--engine", "cluster", *TABLES), "one of local, blocked"),
+        (("--edges", "graph", "--engine", "ray", *TABLES), "With --engine ray give --features"),
+        (("--edges", "graph", *TABLES, "--address", "auto"), "go with --engine ray"),
         (("--edges", "graph", "--engine", "blocked"), "either --nodes TABLE and --label COLUMN"),
         (("--edges", "graph", *TABLES, "--features", "f.npy", "--labels", "l.npy"), "either"),
         (("--edges", "graph", *TABLES, "--engine", "blocked", "--memory", "lots"), "such as 500MB"),

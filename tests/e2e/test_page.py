@@ -5,19 +5,30 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 from chromium import Chromium
-from proptrain import LabelPropagationClassifier, PTAClassifier, cli, save_model
+from proptrain import (
+    LabelPropagationClassifier,
+    PTAClassifier,
+    PTAPlusClassifier,
+    cli,
+    save_model,
+)
+from proptrain.classifier import GraphClassifier
+from proptrain.data.columns import encode_columns
 from proptrain.data.synthetic import power_law_graph
 from proptrain.persistence import load_model
 from proptrain.report.explore import MOST_NODES, Explorable, Unexplorable, explorable_of
 from proptrain.report.model_page import model_report
 from proptrain.report.page import write_report
 from proptrain.report.parts import ReliabilityCurve, Suspect
+from proptrain.report.svg import clean_text
 
 N = 60
 CLASSES = ("\"quoted\", 'twice' & more", "<script>alert(1)</script>", "\U0001f9ea lab")  # sorted
@@ -28,7 +39,14 @@ HOSTILE = (
     "\U0001f600 日本語",
     "{{ 7 * 7 }} ${1} \\u003c",
     "__proto__",
+    "file\u202egpj.exe \u2066x",  # reads as exe.jpg where an override is obeyed
+    "\u200f\u05d0\u05d1\u05d2, \u0661",  # from right to left
 )
+
+
+def shown(name):
+    """A name as a page has it: no character in it acts upon what stands around it."""
+    return clean_text(name)
 
 
 def a_problem(seed=0):
@@ -46,7 +64,7 @@ def a_problem(seed=0):
 
 def a_model(kind=PTAClassifier, **parameters):
     features, y, graph = a_problem()
-    if kind is PTAClassifier:
+    if kind is not LabelPropagationClassifier:
         parameters = {"max_epochs": 20, "random_state": 0, "device": "cpu", **parameters}
     return kind(**parameters).fit(features, y, graph=graph)
 
@@ -138,8 +156,9 @@ def test_every_control_and_picture_has_a_name_and_every_id_is_there_once(browser
 @pytest.mark.parametrize("node", range(len(HOSTILE)))
 def test_hostile_names_are_shown_as_they_are(browser, page, clf, node):
     browser.open(page)
-    search(browser, HOSTILE[node].replace("\u2028", "\ufffd"), "Enter")
-    assert text(browser, "#node-name") == HOSTILE[node].replace("\u2028", "\ufffd")
+    search(browser, shown(HOSTILE[node]), "Enter")
+    assert text(browser, "#node-name") == shown(HOSTILE[node])
+    assert text(browser, "#node-status").strip("\u2068").startswith(shown(HOSTILE[node]))
     told = CLASSES[clf.label_distributions_[node].argmax()]
     assert told in text(browser, "#node-told")
     assert text(browser, "#node-probabilities tbody th").endswith(told)
@@ -216,6 +235,7 @@ MODELS = {
     "pta, row, unclamped": {"normalisation": "row", "clamp": False, "alpha": 0.3},
     "pta, no loops": {"normalisation": "symmetric-no-loops", "steps": 4},
     "lp": {"kind": LabelPropagationClassifier},
+    "pta+": {"kind": PTAPlusClassifier},
 }
 
 
@@ -234,19 +254,19 @@ def test_the_page_takes_predictions_apart_as_explain_does(browser, tmp_path, mod
     path = write_report(
         model_report(clf, names=IDS.tolist(), title="t", command="c"), tmp_path / "report.html"
     )
-    for node in (7, 19, 33, N - 1):
+    for node in (9, 19, 33, N - 1):
         told = clf.explain(node)
         browser.open(path, fragment=f"#node=node-{node}")
         assert text(browser, "#node-name") == f"node-{node}"
-        shown = rows(browser, "node-labels")
+        listed = rows(browser, "node-labels")
         parts = told.labels
         for row, source, share, steps in zip(
-            shown[:10], parts.nodes, parts.shares.sum(axis=1), parts.mean_steps, strict=False
+            listed[:10], parts.nodes, parts.shares.sum(axis=1), parts.mean_steps, strict=False
         ):
-            assert row[0] == IDS[source]
+            assert row[0] == shown(IDS[source])
             assert row[1].endswith(CLASSES[clf.given_[source]])
             assert row[2:4] == [in_percent(share), f"{steps:.1f}"]
-        assert len(shown) == min(len(parts.nodes), 11)
+        assert len(listed) == min(len(parts.nodes), 11)
         steps = rows(browser, "node-steps")
         by_steps = parts.over_steps.sum(axis=1) / max(parts.total.sum(), 1e-300)
         assert all(near(row[1], by_steps[int(row[0])]) for row in steps)
@@ -254,7 +274,7 @@ def test_the_page_takes_predictions_apart_as_explain_does(browser, tmp_path, mod
             assert browser.run("document.getElementById('node-neighbours')") is None
             continue
         first = rows(browser, "node-neighbours")[0]
-        assert first[0] == IDS[told.neighbours.nodes[0]]
+        assert first[0] == shown(IDS[told.neighbours.nodes[0]])
         assert near(first[4], told.neighbours.shares[0, told.code])
         assert near(first[2], told.neighbours.weights[0] / told.neighbours.total.sum())
     assert is_quiet(browser)
@@ -270,10 +290,10 @@ def test_a_label_can_be_left_out_and_put_back(browser, page, clf):
     browser.press("Enter")
     without = clf.explain(node, without=[top])
     after = rows(browser, "node-labels")
-    assert after[0][0] == IDS[without.labels.nodes[0]]
+    assert after[0][0] == shown(IDS[without.labels.nodes[0]])
     assert after[0][2] == in_percent(without.labels.shares[0].sum())
     assert f"with {without.labels.total.sum():.3g} of a whole label" in text(browser, "#node-soft")
-    assert text(browser, "#node-status").startswith(f"Without the label of {IDS[top]}: ")
+    assert text(browser, "#node-status").startswith(f"Without the label of {shown(IDS[top])}: ")
     browser.run("document.querySelector('#node-without button').focus()")
     browser.press(" ")
     assert rows(browser, "node-labels") == before
@@ -439,7 +459,7 @@ def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
     assert code == 0
     assert told.startswith(f"The page is {out}, ")
     browser.open(out)
-    assert text(browser, "h1") == "What model tells"
+    assert text(browser, "h1") == "What the model tells"
     assert "stopping nodes right" in text(browser, ".lede")
     assert is_quiet(browser)
     code, _, told = run("report", model, "--out", out)
@@ -450,7 +470,136 @@ def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
         "out": str(out),
         "bytes": out.stat().st_size,
         "explores_nodes": True,
+        "audited": 0,
+        "reliability": False,  # of so few stopping nodes
     }
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_report_can_show_its_page(run, model, tmp_path, monkeypatch, opens):
+    asked = []
+    monkeypatch.setattr("webbrowser.open", lambda address: asked.append(address) or opens)
+    code, _, told = run("report", model, "--out", tmp_path / "a page.html", "--open")
+    assert code == 0
+    assert asked == [(tmp_path / "a page.html").as_uri()]
+    assert ("No browser could be opened" in told) == (not opens)
+
+
+# --- tables in, a page with every part out ----------------------------------------------------
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """Tables of the same problem, with columns of every kind and two labels swapped."""
+    features, _, graph = a_problem()
+    truth = np.arange(N) % 3
+    labels = np.array(CLASSES, dtype=object)[truth]
+    labels[[6, 7]] = labels[[7, 6]]
+    labels[40:] = ""
+    columns = {"age": features[:, 0].round(3), "city": np.array(["Oslo", "Rome", "Bern"])[truth]}
+    columns["about"] = [f"likes {'tea and cakes' if k else 'long walks'} a lot" for k in truth]
+    table = pd.DataFrame({"id": IDS, **columns, "group": labels})
+    table.to_csv(tmp_path / "nodes.csv", index=False)
+    rows, others = sp.triu(graph, 1).nonzero()
+    edges = pd.DataFrame({"source": IDS[rows], "target": IDS[others]})
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    before = GraphClassifier._settings
+    brief = lambda *given: dataclasses.replace(before(*given), max_epochs=30)  # noqa: E731
+    monkeypatch.setattr(GraphClassifier, "_settings", brief)
+    return table
+
+
+FROM_TABLES = ("--edges", "edges.csv", "--nodes", "nodes.csv", "--label", "group")
+
+
+@pytest.mark.parametrize("method", ["PTA", "PTA+"])
+def test_a_page_from_tables_lists_the_labels_in_doubt(run, browser, tables, method):
+    code, _, told = run("fit", *FROM_TABLES, "--method", method, "--out", "model")
+    assert code == 0, told
+    assert "or look at it: proptrain report model --nodes nodes.csv" in told
+    tables.sample(frac=1, random_state=0).to_csv("mixed.csv", index=False)  # rows in any order
+    code, _, told = run("report", "model", "--nodes", "mixed.csv", "--out", "page.html")
+    assert code == 0, told
+    assert "Labels in doubt" not in told
+    browser.open(Path("page.html"))
+    assert is_quiet(browser)
+    saved = load_model("model")
+    features = encode_columns(tables, encoder=saved.encoder).features
+    found = saved.estimator.audit(features)
+    assert column(browser, 0) == [shown(IDS[node]) for node in found.nodes]
+    assert [cell.split()[-2] for cell in column(browser, 3)] == [
+        f"{100 * suspicion:.1f}" for suspicion in found.suspicion
+    ]
+    assert "40 given labels" in text(browser, "main")
+    assert text(browser, "pre").startswith("proptrain report model --nodes mixed.csv")
+    search(browser, "node-50", "Enter")
+    assert text(browser, "#node-name") == "node-50"
+
+
+@pytest.mark.parametrize("name", ["audit.csv", "audit.json"])
+def test_a_page_takes_an_audit_that_was_made_before(run, browser, tables, name):
+    assert run("fit", *FROM_TABLES, "--out", "model")[0] == 0
+    code, _, told = run("audit", *FROM_TABLES, "--out", name, "--fix", "fixed.csv")
+    assert code == 0, told
+    code, told, _ = run("report", "model", "--audit", name, "--out", "page.html", "--json")
+    assert code == 0
+    assert json.loads(told)["audited"] == 40
+    browser.open(Path("page.html"))
+    assert is_quiet(browser)
+    given = pd.read_csv("audit.csv") if name == "audit.csv" else pd.read_json(name)
+    assert column(browser, 0) == [shown(one) for one in given["id"]]
+    marked = browser.run("document.querySelectorAll('.flag').length")
+    assert marked == given["suspect"].sum() > 0
+    fixed = ("--edges", "edges.csv", "--nodes", "fixed.csv", "--label", "group")
+    assert run("fit", *fixed, "--out", "better")[0] == 0
+    code, _, told = run("report", "better", "--audit", name, "--out", "again.html")
+    assert code == 1
+    assert f"{name} is of other labels than the model" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--nodes", "nodes.csv", "--audit", "audit.csv"), "give one"),
+        (("--nodes", "fewer.csv"), "fewer.csv lacks 1 of 60, the first is 'node-59'"),
+        (("--nodes", "older.csv"), "older.csv differs from it in columns that are features"),
+        (("--nodes", "gone.csv"), "gone.csv does not exist"),
+        (("--audit", "gone.json"), "gone.json cannot be read: No such file"),
+        (("--audit", "nodes.csv"), "There must be a column 'given' in nodes.csv"),
+        (("--audit", "audit.txt"), "must be a .csv or .json of `proptrain audit --out`"),
+        (("--audit", "list.json"), "There must be a column 'id' in list.json"),
+        (("--audit", "broken.json"), "broken.json is no audit"),
+        (("--audit", "others.csv"), "the model has none called 'nobody'"),
+        (("--audit", "wild.csv"), "must hold numbers from 0 to 1"),
+        (("--audit", "unlabelled.csv"), "has 'x' there and 'no label' here"),
+    ],
+)
+def test_report_says_what_it_cannot_list(run, tables, words, message):
+    tables[:-1].to_csv("fewer.csv", index=False)
+    tables.assign(age=tables["age"] + 1).to_csv("older.csv", index=False)
+    Path("broken.json").write_text('{"a"')
+    Path("list.json").write_text("[1, 2]")
+    row = {"id": "nobody", "given": "x", "suggested": "x", "suspicion": 0.5, "suspect": False}
+    pd.DataFrame([row]).to_csv("others.csv", index=False)
+    pd.DataFrame([{**row, "suspicion": "much"}]).to_csv("wild.csv", index=False)
+    pd.DataFrame([{**row, "id": "node-59"}]).to_csv("unlabelled.csv", index=False)
+    assert run("fit", *FROM_TABLES, "--out", "model")[0] == 0
+    code, _, told = run("report", "model", *words, "--out", "page.html")
+    assert code == 1
+    assert message in told
+    assert not Path("page.html").exists()
+
+
+@pytest.mark.filterwarnings("ignore:No label reaches")
+def test_only_what_can_be_audited_is(run, tables, model):
+    assert run("fit", *FROM_TABLES, "--method", "LP", "--out", "lp")[0] == 0
+    code, _, told = run("report", "lp", "--nodes", "nodes.csv", "--out", "page.html")
+    assert code == 1
+    assert "got LabelPropagationClassifier. Fit one of those" in told
+    code, _, told = run("report", model, "--nodes", "nodes.csv", "--out", "page.html")
+    assert code == 1
+    assert "This model was not fitted to a node table" in told
 
 
 def test_report_of_a_model_that_is_no_sum_has_the_other_parts(run, tmp_path):
@@ -462,7 +611,9 @@ def test_report_of_a_model_that_is_no_sum_has_the_other_parts(run, tmp_path):
     code, _, told = run("report", tmp_path / "gnn", "--out", tmp_path / "page.html")
     assert code == 0
     assert "Nodes are not in it. The predictions of GNNClassifier are no sums" in told
-    assert "This model, epoch by epoch" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "This model, epoch by epoch" in html
+    assert "<h1>What the model “gnn” tells</h1>" in html
 
 
 def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):
@@ -483,6 +634,19 @@ def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):
     assert f"without that of {top}" in " ".join(told.split())
 
 
+def test_no_name_acts_upon_the_terminal(run, clf, tmp_path):
+    names = IDS.copy()
+    names[33] = "\x1b[31mred\u202e\x07"
+    save_model(tmp_path / "model", clf, node_ids=names)
+    code, told, _ = run("explain", tmp_path / "model", names[33])
+    assert code == 0
+    assert "\\x1b[31mred\\u202e\\x07" in told
+    assert not {"\x1b", "\u202e", "\x07"} & set(told)
+    code, _, told = run("explain", tmp_path / "model", "\x1b[31mred")
+    assert code == 1
+    assert "\x1b" not in told
+
+
 def test_explain_draws_a_picture(run, model, tmp_path):
     for name, begins in (("node.svg", b"<svg "), ("node.png", b"\x89PNG")):
         code, _, told = run("explain", model, "node-33", "--picture", tmp_path / name)
@@ -497,13 +661,19 @@ def test_explain_draws_a_picture(run, model, tmp_path):
         (("nod-33",), "got 'nod-33'. Did you mean 'node-33'"),
         (("zzz",), "The first is '<script>alert(2)</script>'"),
         (("node-33", "--picture", "x.gif"), "must end in .svg or .png, got 'x.gif'"),
-        (("node-33", "--without", "node-7"), "Only labels that were trained on can be left out"),
     ],
 )
 def test_explain_says_what_it_cannot_do(run, model, words, message):
     code, _, told = run("explain", model, *words)
     assert code == 1
     assert message in told
+
+
+def test_explain_leaves_out_only_labels_that_were_trained_on(run, clf, model):
+    unlabelled = IDS[np.flatnonzero(clf.given_ < 0)[-1]]
+    code, _, told = run("explain", model, "node-33", "--without", unlabelled)
+    assert code == 1
+    assert "Only labels that were trained on can be left out" in told
 
 
 def test_explain_takes_numbers_where_nodes_have_no_ids(run, clf, tmp_path):

@@ -1,22 +1,11 @@
-"""The README says what happens."""
+"""The README names what there is; its code blocks run in test_docs.py."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import pytest
-
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_python_block_prints_the_number_it_promises(capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    exec(compile(block, "README.md", "exec"), {})
-    promised = re.search(r"# (\d+\.\d)%", block).group(1)
-    printed = re.fullmatch(r"(.*)% of the hidden labels told right\n", capsys.readouterr().out)
-    # Another make of CPU rounds the softmax otherwise, and a run may end some nodes away.
-    assert float(printed.group(1)) == pytest.approx(float(promised), abs=1.5)
 
 
 def test_every_command_it_names_exists():

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
-from proptrain import PTAClassifier, load_dataset, split_nodes
+from proptrain import (
+    GNNClassifier,
+    LabelPropagationClassifier,
+    PTAClassifier,
+    PTAPlusClassifier,
+    load_dataset,
+    split_nodes,
+)
 from proptrain.data.noise import with_label_noise
 from proptrain.errors import InvalidInputError
 from proptrain.insight import audit as audit_module
@@ -52,6 +59,25 @@ def circles():
     found = clf.audit(X, on_fit=lambda: calls.append(1))
     assert len(calls) == N_FITS
     return X, y, clf, found
+
+
+def test_pta_plus_is_audited_too(circles):
+    X, y, clf, found = circles
+    plus = PTAPlusClassifier(**QUICK).fit(X, y, graph=clf.graph_)
+    ours = plus.audit(X)
+    assert set(ours.nodes[:2]) == {3, 30}
+    # The same models that have not seen the labels; what the fitted one says differs.
+    order, theirs = np.argsort(ours.nodes), np.argsort(found.nodes)
+    np.testing.assert_array_equal(ours.rounds[:, order], found.rounds[:, theirs])
+    assert (ours.weights[order] != found.weights[theirs]).any()
+
+
+@pytest.mark.parametrize("kind", [LabelPropagationClassifier, GNNClassifier])
+def test_labels_of_other_models_are_not_audited(circles, kind):
+    X, y, clf, _ = circles
+    other = kind(**({"max_epochs": 1} if kind is GNNClassifier else {}))
+    with pytest.raises(InvalidInputError, match=rf"got {kind.__name__}\. Fit one of those"):
+        other.fit(X, y, graph=clf.graph_).audit(X)
 
 
 def test_wrong_labels_of_two_circles_come_first(circles):

@@ -352,7 +352,7 @@ def test_two_at_once_do_not_mix(tmp_path, monkeypatch):
     out, refused = tmp_path / "graph", []
 
     def second(*args, **kwargs):
-        with pytest.raises(UnwritableOutputError, match="being built by another process"):
+        with pytest.raises(UnwritableOutputError, match="being written by another process"):
             build_graph(paths, out, memory=MEMORY)
         refused.append(1)
         return before(*args, **kwargs)

@@ -24,6 +24,7 @@ from proptrain import (
     Mean,
     Power,
     PTAClassifier,
+    PTAPlusClassifier,
     coefficients,
 )
 from proptrain.errors import InvalidInputError
@@ -161,6 +162,37 @@ def test_parts_of_a_fitted_pta_sum_to_what_it_holds(scheme, kind, clamp):
             np.testing.assert_allclose(shares, clf.label_distributions_[node], rtol=0, atol=1e-6)
 
 
+def plus(**parameters):
+    short = {"max_epochs": 3, "n_hidden": 4, "random_state": 0, "device": "cpu"}
+    return PTAPlusClassifier(**short, **parameters).fit(FEATURES, Y, graph=ADJACENCY)
+
+
+@clamps
+@pytest.mark.parametrize("trust", [True, False], ids=["trusting", "doubting"])
+def test_parts_of_pta_plus_sum_to_what_it_tells_and_first_learnt_from(clamp, trust):
+    clf = plus(clamp=clamp, trust=trust, balance=0, mass_per_class=None)
+    known = trained_on(clf)
+    assert (clf.trust_ < 1).any() == trust  # or there would be nothing to see
+    signal = reference.one_hot(clf.given_, known, 2)
+    signal[known] *= clf.trust_[:, None]
+    step, beta = reference.operator(ADJACENCY, "symmetric"), coefficients(PPR(0.1, 10))
+    soft = reference.clamped(step, signal, beta, known if clamp else [])
+    for node in (0, 7, 20, LONELY):
+        told = clf.explain(node)
+        np.testing.assert_allclose(told.labels.total, soft[node], rtol=0, atol=1e-6)
+        shares = told.neighbours.shares.sum(axis=0)
+        np.testing.assert_allclose(shares, clf.label_distributions_[node], rtol=0, atol=1e-6)
+        sizes = told.labels.values.sum(axis=1)
+        assert (np.diff(sizes) <= 1e-15).all()
+
+
+def test_what_pta_plus_trusts_must_be_its_labels():
+    clf = plus()
+    clf.trust_ = clf.trust_[:-1]
+    with pytest.raises(InvalidInputError, match="each of its 13 training labels, got 12"):
+        clf.explain(0)
+
+
 @kinds
 @clamps
 def test_parts_of_label_propagation_sum_to_its_probabilities(kind, clamp):
@@ -172,6 +204,16 @@ def test_parts_of_label_propagation_sum_to_its_probabilities(kind, clamp):
         np.testing.assert_allclose(shares, clf.label_distributions_[node], rtol=0, atol=1e-6)
 
 
+def as_if_spread(adjacency, codes, known, n_classes, **parameters):
+    """A label propagation that holds what an explanation asks for."""
+    clf = LabelPropagationClassifier(**parameters)
+    clf.graph_, clf.classes_ = Graph(sp.csr_array(adjacency)), np.arange(n_classes)
+    clf.given_ = np.where(np.isin(np.arange(len(codes)), known), codes, -1)
+    clf.stopping_ = np.zeros(0, dtype=np.int64)
+    clf.label_distributions_ = np.full((len(codes), n_classes), 1 / n_classes)
+    return clf
+
+
 @kinds
 def test_any_labelling_of_any_graph_is_taken_apart(kind):
     @always_the_same
@@ -181,11 +223,7 @@ def test_any_labelling_of_any_graph_is_taken_apart(kind):
         codes, known, n_classes = data.draw(labellings(len(adjacency)))
         node = data.draw(st.integers(0, len(adjacency) - 1))
         clamp = data.draw(st.booleans())
-        clf = LabelPropagationClassifier(normalisation=kind, clamp=clamp)
-        clf.graph_, clf.classes_ = Graph(sp.csr_array(adjacency)), np.arange(n_classes)
-        clf.given_ = np.where(np.isin(np.arange(len(codes)), known), codes, -1)
-        clf.stopping_ = np.zeros(0, dtype=np.int64)
-        clf.label_distributions_ = np.full((len(codes), n_classes), 1 / n_classes)
+        clf = as_if_spread(adjacency, codes, known, n_classes, normalisation=kind, clamp=clamp)
         step = reference.operator(adjacency, kind)
         expected = reference.propagate_labels(step, codes, known, n_classes, 0.1, 10, clamp)
         told = clf.explain(node)
@@ -196,6 +234,39 @@ def test_any_labelling_of_any_graph_is_taken_apart(kind):
 
 
 # --- taking labels away -----------------------------------------------------------------------
+
+
+@kinds
+@clamps
+def test_on_any_graph_the_top_label_takes_along_what_is_stated(kind, clamp):
+    """Zero, it takes its part; away altogether, what `without` says: both by the oracle."""
+
+    @always_the_same
+    @given(st.data())
+    def check(data):
+        adjacency, _ = data.draw(adjacencies_with_signals())
+        codes, known, n_classes = data.draw(labellings(len(adjacency)))
+        clf = as_if_spread(adjacency, codes, known, n_classes, normalisation=kind, clamp=clamp)
+        told = clf.explain(data.draw(st.integers(0, len(adjacency) - 1)))
+        if not len(told.labels.nodes):
+            return
+        step, beta = reference.operator(adjacency, kind), coefficients(PPR(0.1, 10))
+        signal, top = reference.one_hot(codes, known, n_classes), int(told.labels.nodes[0])
+        blanked = signal.copy()
+        blanked[top] = 0
+        held = known if clamp else []
+        before, after = (
+            reference.clamped(step, s, beta, held)[told.node] for s in (signal, blanked)
+        )
+        np.testing.assert_allclose(before - after, told.labels.values[0], rtol=0, atol=1e-9)
+        left = np.setdiff1d(known, [top])
+        if not left.size:
+            return
+        expected = reference.clamped(step, blanked, beta, left if clamp else [])[told.node]
+        without = clf.explain(told.node, without=[top])
+        np.testing.assert_allclose(without.labels.total, expected, rtol=0, atol=1e-9)
+
+    check()
 
 
 def spread(clf, known, signal, held):

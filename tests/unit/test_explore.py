@@ -10,18 +10,21 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proptrain import PTAClassifier
+from proptrain import Graph, LabelPropagationClassifier, PTAClassifier, PTAPlusClassifier
 from proptrain.errors import InvalidInputError
-from proptrain.report.explore import explorable_of, script_json
-from proptrain.report.model_page import model_report
+from proptrain.insight.audit import Audit
+from proptrain.insight.calibration import reliability
+from proptrain.report.explore import explorable_of, script_json, short_name
+from proptrain.report.model_page import model_report, suspects_of
 from proptrain.report.neighbourhood import COLOURS
 from proptrain.report.page import MOST_SUSPECTS, Report, render_report
 from proptrain.report.parts import ReliabilityCurve, Suspect, reliability_plot
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.recursive(st.text() | st.none(), lambda inner: st.lists(inner, max_size=3), max_leaves=5))
 def test_json_in_a_script_is_the_same_json_without_a_letter_that_could_end_it(content):
     text = script_json(content)
@@ -126,6 +129,122 @@ def test_what_is_embedded_is_the_model():
     assert held["ids"] == list("abcdef")
     assert held["mixing"] == list(clf._scheme().mixing)
     assert set(held["unsure"]) == set(np.flatnonzero((y < 0) & clf.reached_).tolist())
+
+
+@pytest.mark.parametrize("letters", [160, 161, 500])
+def test_long_names_lose_their_middle_and_keep_their_end(letters):
+    name = f"https://{'x' * (letters - 15)}/1.html"
+    assert len(name) == letters
+    shown = short_name(name)
+    assert shown == name if letters == 160 else len(shown) == 160
+    assert shown.startswith("https://x")
+    assert shown.endswith("/1.html")
+
+
+def a_fitted_one(kind=PTAClassifier, n_nodes=200, **parameters):
+    random = np.random.RandomState(0)
+    truth = np.arange(n_nodes) % 2
+    y = np.where(np.arange(n_nodes) < n_nodes * 0.6, np.array(["left", "right"])[truth], "")
+    linked = np.triu(random.rand(n_nodes, n_nodes) < 0.02 + 0.02 * (truth == truth[:, None]), 1)
+    clf = kind(max_epochs=5, random_state=0, device="cpu", **parameters)
+    return clf.fit(random.rand(n_nodes, 3) + truth[:, None], y, graph=np.argwhere(linked))
+
+
+def test_a_model_page_has_the_reliability_of_the_stopping_nodes_before_and_after():
+    clf = a_fitted_one()
+    stop = clf.stopping_
+    report = model_report(clf, names=None, title="t", command="c")
+    before, after = report.reliability
+    assert len(before.counts) == 4  # bins for 24 nodes
+    for curve, calibrated in ((before, False), (after, True)):
+        bins = reliability(clf.predict_proba(calibrated=calibrated)[stop], clf.given_[stop], 4)
+        assert curve.counts == tuple(bins.counts)
+        np.testing.assert_array_equal(curve.accuracy, bins.accuracy)
+        assert curve.error == pytest.approx(bins.error, abs=1e-12)
+    assert before.error != after.error
+    html = render_report(report)
+    assert f"as told {100 * before.error:.1f}&nbsp;%, calibrated" in html
+    assert "that was fitted to these same nodes" in html
+
+
+def test_too_few_stopping_nodes_have_no_reliability():
+    clf = a_fitted_one(stopping_fraction=0.1)
+    assert len(clf.stopping_) == 12
+    page = model_report(clf, names=None, title="t", command="c")
+    assert page.reliability == ()
+    assert "How far its probabilities" not in render_report(page)
+
+
+def test_a_model_page_counts_what_is_given_and_told_of_each_class():
+    clf = a_fitted_one()
+    rows = model_report(clf, names=None, title="t", command="c").classes
+    assert [row.name for row in rows] == ["left", "right"]
+    assert [row.n_given for row in rows] == [60, 60]
+    told = clf.transduction_[clf.given_ < 0]
+    assert [row.n_told for row in rows] == [(told == name).sum() for name in ("left", "right")]
+    assert [row.n_held_out for row in rows] == [12, 12]
+    right = clf.transduction_[clf.stopping_] == clf.classes_[clf.given_[clf.stopping_]]
+    assert sum(row.n_right for row in rows) == right.sum()
+
+
+def test_of_very_many_classes_the_largest_are_listed_and_no_matrix_is_drawn():
+    n_classes, n_nodes = 1_000, 3_000
+    clf = LabelPropagationClassifier()
+    clf.classes_ = np.array([f"class-{code:04}" for code in range(n_classes)])
+    clf.graph_ = Graph.without_edges(n_nodes)
+    clf.given_ = np.where(np.arange(n_nodes) < 1_500, np.arange(n_nodes) % n_classes, -1)
+    clf.stopping_ = np.arange(1_000, 1_500)  # the first 500 classes have two labels
+    clf.label_distributions_ = np.eye(n_classes)[np.arange(n_nodes) % n_classes]
+    clf.reached_ = np.ones(n_nodes, dtype=bool)
+    report = model_report(clf, names=None, title="t", command="c")
+    assert report.confusion is None
+    assert [row.name for row in report.classes] == [f"class-{code:04}" for code in range(200)]
+    html = render_report(report)
+    assert "the 200 largest of 1,000 classes" in html
+    assert len(html) < 1_000_000
+
+
+def test_an_audit_becomes_the_rows_of_the_page():
+    found = Audit(
+        nodes=np.array([2, 0]),
+        given=np.array(["b", "a"]),
+        suggested=np.array(["a", "a"]),
+        suspicion=np.array([0.9, 0.1]),
+        suspect=np.array([True, False]),
+        stopping=np.array([False, True]),
+        classes=np.array(["a", "b"]),
+        rounds=np.zeros((2, 2, 2)),
+        weights=np.zeros((2, 2)),
+        others=np.zeros((2, 2)),
+    )
+    rows = suspects_of(found, names=["x", "y", "z"], class_names=["Alpha", "Beta"])
+    assert rows == (
+        Suspect(2, "z", "Beta", "Alpha", 0.9, is_suspect=True),
+        Suspect(0, "x", "Alpha", "Alpha", 0.1, is_suspect=False),
+    )
+    html = render_report(a_report(suspects=rows))
+    assert "1 is marked as suspect" in html
+    assert html.count('<span class="flag">suspect</span>') == 1
+    assert "the same" in html  # rather than the given class once more
+    assert suspects_of(found)[0].given == "b"
+
+
+@pytest.mark.parametrize("n_rounds", [0, 2])
+def test_a_page_about_pta_plus_shows_all_its_trainings(n_rounds):
+    clf = a_fitted_one(PTAPlusClassifier, n_rounds=n_rounds)
+    report = model_report(clf, names=None, title="t", command="c")
+    held = json.loads(report.explore.content)
+    trust = np.frombuffer(base64.b64decode(held["trust"]), dtype="<f4")
+    _, train = clf._known_among(0)
+    np.testing.assert_array_equal(trust[train], clf.trust_)
+    html = render_report(report)
+    if n_rounds:
+        assert "Its 3 trainings one after another" in html
+        assert ("What all of them tell counts" in html) == (clf.n_kept_ == 3)
+        assert report.best_epoch is None
+    else:
+        assert report.trained == "This model, epoch by epoch."
+        assert report.best_epoch == clf.best_epoch_
 
 
 def test_a_model_page_counts_the_stopping_nodes():

@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from proptrain.errors import OutputExistsError, UnwritableOutputError
-from proptrain.files import check_output, whole_file, whole_folder
+from proptrain import files
+from proptrain.errors import FileFormatError, OutputExistsError, UnwritableOutputError
+from proptrain.files import (
+    check_output,
+    file_of,
+    only_writer,
+    remove_whole,
+    whole_file,
+    whole_folder,
+)
 
 
 def names(folder):
@@ -183,3 +191,66 @@ def test_check_output_says_it_early_and_writes_nothing(tmp_path):
         check_output(tmp_path / "nowhere" / "a", overwrite=False)
     assert names(tmp_path) == ["a"]
     shutil.rmtree(tmp_path)
+
+
+# --- one writer at a time, and after a kill -------------------------------------------------------
+
+
+@pytest.mark.parametrize("writer", [write, write_folder])
+def test_a_second_writer_is_told_and_the_first_goes_on(tmp_path, writer):
+    path = tmp_path / "a"
+    with only_writer(path), pytest.raises(UnwritableOutputError, match="by another process"):
+        writer(path)
+    writer(path)
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("whole", [whole_file, whole_folder])
+def test_who_comes_too_late_is_told_unless_it_may_overwrite(tmp_path, whole, monkeypatch):
+    writer = write if whole is whole_file else write_folder
+    checked = check_output
+
+    def quicker(path, **how):
+        checked(path, **how)
+        if not path.exists():  # between the check and the lock
+            monkeypatch.undo()
+            writer(path, "quicker")
+
+    monkeypatch.setattr(files, "check_output", quicker)
+    with pytest.raises(OutputExistsError, match="exists already"):
+        writer(tmp_path / "a", "late")
+    found = tmp_path / "a" if whole is whole_file else tmp_path / "a" / "content"
+    assert found.read_text() == "quicker"
+
+
+def test_what_a_killed_writer_left_is_put_right(tmp_path):
+    left = ".a.0123456789abcdef"
+    write_folder(tmp_path / f"{left}.before", "old")  # it was killed between two renames
+    write_folder(tmp_path / left, "half")
+    (tmp_path / ".a.lock").touch()
+    (tmp_path / ".a.notes").touch()  # somebody else's
+    with pytest.raises(OutputExistsError):
+        write_folder(tmp_path / "a")
+    assert names(tmp_path) == [".a.notes", "a"]
+    assert (tmp_path / "a" / "content").read_text() == "old"
+    write_folder(tmp_path / f"{left}.before", "older")
+    write_folder(tmp_path / "a", overwrite=True)
+    assert names(tmp_path) == [".a.notes", "a"]
+    assert (tmp_path / "a" / "content").read_text() == "new"
+
+
+def test_a_folder_is_removed_whole(tmp_path, monkeypatch):
+    write_folder(tmp_path / "a", "old")
+    monkeypatch.setattr(shutil, "rmtree", lambda path: None)  # killed before that
+    remove_whole(tmp_path / "a", tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    monkeypatch.undo()
+    write_folder(tmp_path / "a")
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["../b", "/etc/passwd", "c/b", ".."])
+def test_a_name_that_leads_out_of_a_folder(tmp_path, name):
+    with pytest.raises(FileFormatError, match="must lie in that folder itself"):
+        file_of(tmp_path, name)
+    assert file_of(tmp_path, "b") == tmp_path / "b"

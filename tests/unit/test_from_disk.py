@@ -140,14 +140,37 @@ def test_features_from_npy_and_parquet(tmp_path, monkeypatch, dtype):
         (np.zeros((39, 2)), "a row for each of the graph's 40 nodes"),
         (np.zeros(40), "a row for each"),
         (np.array([["a"]] * 40), "must be real numbers"),
-        (np.full((40, 2), np.nan), "finite numbers"),
-        (np.full((40, 2), 1e300), "fit float32"),
     ],
 )
 def test_features_that_cannot_be_used(tmp_path, array, match):
     np.save(tmp_path / "x.npy", array)
     with pytest.raises(InvalidInputError, match=match):
         open_features(tmp_path / "x.npy", 40)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_numbers_that_cannot_be_used_are_found_in_the_file(cora, tmp_path, monkeypatch, value):
+    monkeypatch.setattr(mapped, "SMALL", 8 * 300)  # 100 rows at a time
+    features = np.zeros((900, 3))
+    features[250, 1] = value
+    np.save(tmp_path / "x.npy", features)
+    with pytest.raises(InvalidInputError, match=r"fit float32; x\.npy has others between rows 200"):
+        fit_from_disk(
+            PTAClassifier(), cora.folder / "graph", open_features(tmp_path / "x.npy", 900), cora.y
+        )
+
+
+@pytest.mark.parametrize(
+    ("features", "told"),
+    [
+        (pd.DataFrame(np.zeros((900, 2))), "DataFrame of shape"),
+        ([[0.0]] * 900, "list of shape"),
+        (np.zeros((900, 2), complex), "must be real numbers; X has complex128"),
+    ],
+)
+def test_features_from_elsewhere_must_be_arrays_of_numbers(cora, features, told):
+    with pytest.raises(InvalidInputError, match=told):
+        fit_from_disk(PTAClassifier(), cora.folder / "graph", features, cora.y)
 
 
 def test_files_that_are_no_arrays(tmp_path):

@@ -13,6 +13,7 @@ import proptrain
 
 NAMES = [
     "Adaptive",
+    "AddSoftLabels",
     "BlockedEngine",
     "CorrectAndSmoothClassifier",
     "Dataset",
@@ -20,16 +21,20 @@ NAMES = [
     "EdgeCounts",
     "Engine",
     "Exact",
+    "FitSizes",
     "GNNClassifier",
     "Graph",
     "Heat",
     "History",
+    "LabelFolds",
     "LabelPropagationClassifier",
     "LocalEngine",
     "Mean",
+    "NodeClassifier",
     "PPR",
     "PTAClassifier",
     "PTAPlusClassifier",
+    "PTLoss",
     "Power",
     "Split",
     "StoppingNodes",
@@ -44,6 +49,7 @@ NAMES = [
     "dynamic",
     "encode_labels",
     "ensemble_predictions",
+    "estimate_fit",
     "extend_graph",
     "fit_from_disk",
     "graph_from_edges",
@@ -87,6 +93,7 @@ def test_each_name_is_there_and_explains_itself(name):
     assert first.endswith((".", "::"))
     assert not first.startswith(f"{name}(")  # what a dataclass writes when nobody else does
     assert value.__module__.startswith("proptrain.")
+    assert ">>>" in inspect.getdoc(value)  # an example, which pytest runs
 
 
 def test_star_import_brings_them_all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from proptrain.bench.case import Case, Unit, Work
 from proptrain.bench.memory import Memory
@@ -48,13 +49,32 @@ class Measured:
     def from_json(cls, line: Mapping[str, Any]) -> Measured:
         """Return what `to_json` was made of."""
         times = {
-            name: Timed(tuple(timed["seconds"]), timed["n_epochs"])
+            name: Timed(tuple(map(_positive, timed["seconds"])), _count(timed["n_epochs"]))
             for name, timed in line["times"].items()
         }
         if line["baseline"] not in times:
             raise ValueError("the baseline has no time")
-        memory = None if line["memory"] is None else Memory(**line["memory"])
-        return cls(**{**line, "times": times, "memory": memory})
+        if len({len(timed.seconds) for timed in times.values()} | {0}) != 2:
+            raise ValueError("jobs must have the same number of rounds, at least one")
+        texts = [line["suite"], line["title"], line["case"], *dict(line["made_with"]).values()]
+        if not all(isinstance(text, str) for text in texts) or line["unit"] not in get_args(Unit):
+            raise ValueError("what must be text is not")
+        told = line["memory"]
+        memory = None if told is None else Memory(**{name: _count(told[name]) for name in told})
+        amount = _positive(line["amount"]) if line["amount"] else 0.0
+        return cls(**{**line, "times": times, "memory": memory, "amount": amount})
+
+
+def _positive(number: Any) -> float:
+    if type(number) not in (int, float) or not 0 < number < math.inf:
+        raise ValueError(f"a number above 0 must be finite, got {number!r}")
+    return float(number)
+
+
+def _count(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError(f"a count must be a whole number from 0 on, got {number!r}")
+    return number
 
 
 def measure(

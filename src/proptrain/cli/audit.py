@@ -18,6 +18,7 @@ from proptrain.cli.console import (
     say,
     training_progress,
 )
+from proptrain.cli.csv_tables import SpreadsheetOption, tell_formulas, write_csv
 from proptrain.cli.fit import AlphaOption, DeviceOption, SeedOption
 from proptrain.cli.source import (
     EdgesOption,
@@ -69,6 +70,7 @@ def audit(
     top: TopOption = 20,
     out: OutOption = None,
     fix: FixOption = None,
+    for_spreadsheet: SpreadsheetOption = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -79,7 +81,7 @@ def audit(
     of --out has all labels, and what speaks for the given class: cross_fitted (models that have
     not seen the label), others (the other labels, spread over the graph) and weight (how much the
     label counts in training); and whether it was held out of training. Ids and classes stand in it
-    as in your tables: a spreadsheet may take those that begin with = + - or @ for formulas.
+    as in your tables, unless it is written --for-spreadsheet.
 
     Examples: proptrain audit --edges edges.csv --nodes nodes.csv --label topic;
     the same with --out audit.csv --fix fixed.csv
@@ -95,7 +97,7 @@ def audit(
     found = _audit(tables.dataset, alpha, device, seed, quiet=json)
     table = found.to_frame(tables.dataset.node_ids)
     if out is not None:
-        _write_table(table, out, overwrite=overwrite)
+        n_formulas = _write_table(table, out, overwrite=overwrite, for_spreadsheet=for_spreadsheet)
     if fix is not None:
         assert nodes is not None
         assert label is not None
@@ -111,6 +113,8 @@ def audit(
     for path in (out, fix):
         if path is not None:
             say(f"written: {path}")
+    if out is not None:
+        tell_formulas(n_formulas)
 
 
 def _check_outputs(
@@ -164,14 +168,15 @@ def _show(table: pd.DataFrame) -> None:
     print_table("labels, the likeliest wrong first", header, rows, n_labels=3)
 
 
-def _write_table(table: pd.DataFrame, path: Path, *, overwrite: bool) -> None:
+def _write_table(table: pd.DataFrame, path: Path, *, overwrite: bool, for_spreadsheet: bool) -> int:
+    """Write the table; returns how many of its cells a spreadsheet would take for formulas."""
     from proptrain.files import whole_file
 
     with whole_file(path, overwrite=overwrite) as temporary:
         if path.suffix == ".csv":
-            table.to_csv(temporary, index=False)
-        else:
-            table.to_json(temporary, orient="records", indent=1)
+            return write_csv(table, temporary, header=True, for_spreadsheet=for_spreadsheet)
+        table.to_json(temporary, orient="records", indent=1)
+        return 0
 
 
 def _write_fixed(found: Audit, nodes: Path, label: str, path: Path, *, overwrite: bool) -> None:
@@ -187,6 +192,6 @@ def _write_fixed(found: Audit, nodes: Path, label: str, path: Path, *, overwrite
     table.iloc[found.nodes[found.suspect], place] = table.iloc[copied, place].to_numpy()
     with whole_file(path, overwrite=overwrite) as temporary:
         if path.suffix == ".csv":
-            table.to_csv(temporary, index=False)
+            write_csv(table, temporary, header=True, for_spreadsheet=False)
         else:
             table.to_parquet(temporary, index=False)

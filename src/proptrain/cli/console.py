@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -22,13 +23,19 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from proptrain.text import visible
+
 if TYPE_CHECKING:
     from proptrain.experiments.statistics import Estimate
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object for machines instead of text.")
 ]
+OpenOption = Annotated[bool, typer.Option("--open", help="Show the page in your browser.")]
 OverwriteOption = Annotated[bool, typer.Option(help="Replace the output if it exists.")]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Begin even if the memory will not do by our estimate.")
+]
 
 # Results go to standard output, everything else to standard error, so that pipes stay clean.
 results = Console()
@@ -36,13 +43,16 @@ notes = Console(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a note for the human; text from files is never read as markup."""
-    notes.print(Text(text), soft_wrap=True)  # so that no path is broken in two
+    """Print a note for the human; text from files is neither read as markup nor acted upon."""
+    notes.print(Text(visible(text)), soft_wrap=True)  # so that no path is broken in two
 
 
 def print_json(content: dict[str, Any]) -> None:
     """Print one JSON object on one line to standard output."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+    text = json.dumps(content, ensure_ascii=False)
+    if not text.isprintable():  # what a terminal would act upon is escaped, as JSON does
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    sys.stdout.write(text + "\n")
 
 
 def print_table(
@@ -57,15 +67,6 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     results.print(table)
-
-
-def visible(text: str) -> str:
-    r"""Write characters that a terminal would act upon, instead of showing them, as escapes.
-
-    >>> print(visible("caf\u00e9 \x1b[31mred\x07"))
-    café \x1b[31mred\x07
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def in_percent(estimate: Estimate, digits: int) -> str:
@@ -121,10 +122,18 @@ def training_progress(max_epochs: int, *, quiet: bool) -> Iterator[Callable[[int
         )
 
 
+def show_page(path: Path) -> None:
+    """Open a page in the reader's browser, or say that there is none."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        say(f"No browser could be opened; open {path} yourself.")
+
+
 def fail(error: Exception, *, as_json: bool) -> NoReturn:
     """Print an error and leave with exit code 1."""
     if as_json:
         print_json({"error": {"type": type(error).__name__, "message": str(error)}})
     else:
-        notes.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+        notes.print(Text.assemble(("error: ", "bold red"), visible(str(error))), soft_wrap=True)
     raise SystemExit(1)

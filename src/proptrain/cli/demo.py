@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from proptrain.cli.console import JsonOption, in_percent, print_json, print_table, progress, say
+from proptrain.cli.console import (
+    JsonOption,
+    OpenOption,
+    in_percent,
+    print_json,
+    print_table,
+    progress,
+    say,
+    show_page,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
     from proptrain.estimator import PTAClassifier
     from proptrain.experiments.summary import Summary
     from proptrain.report.page import MethodResult, Report
+    from proptrain.report.parts import Suspect
 
 OutOption = Annotated[Path, typer.Option(help="HTML page to write; replaced if it exists.")]
 RunsOption = Annotated[int, typer.Option(min=1, help="Number of splits.")]
@@ -26,13 +36,16 @@ DEMO_METHODS = ["LP", "MLP", "PTA"]
 
 
 def demo(
-    out: OutOption = Path("report.html"), runs: RunsOption = 5, json: JsonOption = False
+    out: OutOption = Path("report.html"),
+    runs: RunsOption = 5,
+    open_page: OpenOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare LP, MLP and PTA on Cora with 20 labels per class, and write a page about it.
 
     Cora (2,708 papers, 5,278 citations, 7 topics) is in the package: nothing is downloaded.
 
-    Example: proptrain demo --runs 10 --out cora.html
+    Examples: proptrain demo --open; proptrain demo --runs 10 --out cora.html
     """
     from proptrain.data.catalog import load_dataset
     from proptrain.experiments.methods import METHODS, find_methods
@@ -52,7 +65,10 @@ def demo(
             step()
     split = protocol.split(dataset, done[-1].split_seed)
     summaries = summarise(done)
-    write_report(_report(dataset, summaries, fitted["PTA"], split, runs), out)
+    suspects = _suspects(dataset, fitted["PTA"], quiet=json)
+    write_report(_report(dataset, summaries, fitted["PTA"], split, suspects), out)
+    if open_page:
+        show_page(out)
     if json:
         told = {s.method: s.to_json() for s in summaries}
         print_json({"dataset": "cora", "runs": runs, "methods": told, "report": str(out)})
@@ -67,7 +83,7 @@ def demo(
     ]
     title = f"Cora, 20 labels per class: accuracy in percent over {runs} splits"
     print_table(title, ["method", "accuracy", "time"], rows)
-    say(f"The page with curves, confusion matrix and every paper explained: {out}")
+    say(f"The page with curves, doubtful labels and every paper explained: {out}")
 
 
 def _report(
@@ -75,12 +91,13 @@ def _report(
     summaries: tuple[Summary, ...],
     classifier: PTAClassifier,
     split: Split,
-    runs: int,
+    suspects: tuple[Suspect, ...],
 ) -> Report:
     from proptrain.report.explore import explorable_of
+    from proptrain.report.model_page import reliability_curves
     from proptrain.report.page import Report, package_versions
 
-    names = tuple(str(name) for name in dataset.class_names or ())
+    names, runs = _topics(dataset), len(summaries[0].accuracies)
     return Report(
         title="What is each paper about?",
         subtitle=(
@@ -105,7 +122,26 @@ def _report(
         command=f"proptrain demo --runs {runs}",
         versions=package_versions(),
         explore=explorable_of(classifier, class_names=names),
+        suspects=suspects,
+        reliability=reliability_curves(
+            classifier.label_distributions_[split.test],
+            dataset.labels[split.test],
+            classifier.find_temperature(),
+        ),
     )
+
+
+def _topics(dataset: Dataset) -> tuple[str, ...]:
+    return tuple(str(name) for name in dataset.class_names or ())
+
+
+def _suspects(dataset: Dataset, classifier: PTAClassifier, *, quiet: bool) -> tuple[Suspect, ...]:
+    from proptrain.insight.audit import N_FITS
+    from proptrain.report.model_page import suspects_of
+
+    with progress("audit of the labels", N_FITS, quiet=quiet) as step:
+        found = classifier.audit(dataset.features, on_fit=step)
+    return suspects_of(found, class_names=_topics(dataset))
 
 
 def _method_result(summary: Summary) -> MethodResult:

@@ -131,6 +131,11 @@ def _named(
     from proptrain.data.catalog import CATALOG, load_dataset
     from proptrain.experiments.protocol import Protocol
 
+    if name not in CATALOG and Path(name).is_dir():
+        raise InvalidInputError(
+            f"A data set must be named, but {name} is a folder. Models are fitted anew on many "
+            "splits: for tables of your own give --edges, --nodes and --label."
+        )
     dataset = load_dataset(name, data_dir)
     entry = CATALOG[name]
     protocol = Protocol(

@@ -17,6 +17,7 @@ from proptrain.cli.console import (
 )
 from proptrain.cli.predict import ModelArgument
 from proptrain.errors import InvalidInputError
+from proptrain.text import visible
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
@@ -77,7 +78,7 @@ def explain(
     if json:
         print_json(to_json(explanation, name_of, top))
         return
-    results.print(Text(headline(explanation, name_of)), soft_wrap=True)
+    results.print(Text(visible(headline(explanation, name_of))), soft_wrap=True)
     for table in tables_of(explanation, name_of, top):
         rows = [list(row) for row in table.rows]
         print_table(table.title, list(table.columns), rows, n_labels=table.n_labels)

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from proptrain.cli.console import JsonOption, OverwriteOption, print_json, say, training_progress
-from proptrain.cli.fit_folder import FolderFit, NodeFiles, check_engine, fit_folder
+from proptrain.cli.console import (
+    ForceOption,
+    JsonOption,
+    OverwriteOption,
+    print_json,
+    say,
+    training_progress,
+)
+from proptrain.cli.fit_folder import Cluster, FolderFit, NodeFiles, check_engine, fit_folder
 from proptrain.cli.source import (
     EdgesOption,
     IdOption,
@@ -24,6 +31,7 @@ from proptrain.cli.source import (
     WeightOption,
     read_own_tables,
 )
+from proptrain.cli.workload import sizes_of, tell_workload
 from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -50,7 +58,30 @@ DeviceOption = Annotated[
 ]
 EngineOption = Annotated[
     str,
-    typer.Option(help="local, in memory; or blocked, from disk: --edges is then a graph folder."),
+    typer.Option(
+        help="local, in memory; blocked, from disk; or ray, on a cluster: with these two --edges "
+        "is a graph folder."
+    ),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        help="For --engine ray: host:port of the cluster's head, or auto for one that runs on this "
+        "machine. \\[default: start one here]"
+    ),
+]
+SharedOption = Annotated[
+    str | None,
+    typer.Option(
+        help="For --engine ray: folder that every machine sees, for what is not finished; a path "
+        "or s3://…. \\[default: beside the output]"
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="For --engine ray: processes that train. \\[default: one on each machine]"
+    ),
 ]
 MemoryOption = Annotated[
     str, typer.Option(help="What the process may have at its peak, for --engine blocked.")
@@ -95,8 +126,12 @@ def fit(
     batch_size: BatchOption = None,
     features: FeaturesOption = None,
     labels: LabelsOption = None,
+    address: AddressOption = None,
+    shared: SharedOption = None,
+    workers: WorkersOption = None,
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Learn from a graph, a table of node features and the labels that are known.
@@ -115,9 +150,12 @@ def fit(
     check_model_output(out, overwrite=overwrite)
     (chosen,) = find_methods([method])
     classifier = _new_classifier(chosen, alpha, device, seed, batch_size)
-    if edges is not None and edges.is_dir():
+    if engine != "ray" and (address, shared, workers) != (None, None, None):
+        raise InvalidInputError("--address, --shared and --workers go with --engine ray.")
+    if edges is not None and (engine == "ray" or edges.is_dir()):
         files = NodeFiles(nodes, label, id_column, kind, unlabelled, features, labels)
-        wanted = FolderFit(chosen, classifier, engine, memory, out, overwrite, json)
+        cluster = Cluster(address, shared, workers)
+        wanted = FolderFit(chosen, classifier, engine, memory, out, overwrite, json, force, cluster)
         fit_folder(edges, files, wanted)
         return
     if engine != "local" or features is not None or labels is not None:
@@ -129,6 +167,7 @@ def fit(
     tables = read_own_tables(
         edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
     )
+    tell_workload(classifier, sizes_of(tables.dataset), quiet=json, force=force)
     start = time.perf_counter()
     _train(classifier, tables.dataset, uses_graph=chosen.uses_graph, quiet=json)
     seconds = time.perf_counter() - start
@@ -148,6 +187,15 @@ def fit(
     held_out = "" if accuracy is None else f", {accuracy:.1%} right on the stopping labels"
     say(f"{chosen.name} trained in {seconds:.1f} s{held_out}; written to {out}")
     say(f"next: proptrain predict {shlex.quote(str(out))} --out predictions.csv")
+    say(f"or look at it: {_report_command(out, nodes, classifier)}")
+
+
+def _report_command(out: Path, nodes: Path | None, classifier: GraphClassifier) -> str:
+    """Return the command for a page, with the labels in doubt where they can be found."""
+    from proptrain.insight.audit import can_audit
+
+    audit = ["--nodes", str(nodes)] if can_audit(classifier) else []
+    return shlex.join(["proptrain", "report", str(out), *audit])
 
 
 def _new_classifier(

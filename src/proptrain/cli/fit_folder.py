@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shlex
 import time
 from dataclasses import dataclass
@@ -12,15 +13,17 @@ import numpy as np
 
 from proptrain.cli.console import print_json, progress, say, training_progress
 from proptrain.cli.source import marker_of, parse_kinds
+from proptrain.cli.workload import sizes_from, tell_limit, tell_workload
 from proptrain.errors import InvalidInputError, unknown_name
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
     from proptrain.data.disk import DiskGraph
+    from proptrain.data.shared_graph import SharedGraph
     from proptrain.experiments.methods import Method
     from proptrain.from_disk import FittedFromDisk
 
-ENGINES = ("local", "blocked")
+ENGINES = ("local", "blocked", "ray")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,15 @@ class _Inputs:
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """Where the engine ray works."""
+
+    address: str | None = None
+    shared: str | None = None
+    workers: int | None = None
+
+
+@dataclass(frozen=True)
 class FolderFit:
     """What was asked for, beside the files."""
 
@@ -55,24 +67,36 @@ class FolderFit:
     out: Path
     overwrite: bool
     json: bool
+    force: bool = False
+    cluster: Cluster = Cluster()
 
 
 def check_engine(engine: str) -> None:
-    """Raise unless it is the name of an engine."""
+    """Raise unless it is the name of an engine that is there."""
     if engine not in ENGINES:
         raise unknown_name("The engine", engine, ENGINES)
+    if engine == "ray":
+        importlib.import_module("proptrain.on_ray")  # which says what to do if Ray is not there
 
 
 def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
     """Fit to a graph folder with the engine asked for, and write the model."""
     from proptrain.data.disk import DiskGraph
+    from proptrain.data.shared_graph import SharedGraph
     from proptrain.memory import in_words, peak_memory
 
-    graph = DiskGraph(folder)
-    inputs = _read(graph, files, wanted)
-    start = time.perf_counter()
-    fit = _fit_local if wanted.engine == "local" else _fit_blocked
-    told = fit(graph, inputs, wanted)
+    graph: DiskGraph | SharedGraph
+    if wanted.engine == "ray":
+        graph = SharedGraph(folder)
+        inputs = _read_shared(graph, files, wanted)
+        start = time.perf_counter()
+        told = _fit_ray(graph, inputs, wanted)
+    else:
+        graph = DiskGraph(folder)
+        inputs = _read(graph, files, wanted)
+        _tell_workload(graph, inputs, wanted)
+        start = time.perf_counter()
+        told = (_fit_local if wanted.engine == "local" else _fit_blocked)(graph, inputs, wanted)
     seconds, peak = time.perf_counter() - start, peak_memory()
     if wanted.json:
         sizes = {"nodes": graph.n_nodes, "edges": graph.n_edges}
@@ -122,6 +146,41 @@ def _read(graph: DiskGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
     return _Inputs(told.features, names[told.codes], told.encoder, columns)
 
 
+def _read_shared(graph: SharedGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
+    from proptrain.data.disk_nodes import checked_labels
+    from proptrain.data.shared import SharedFile
+
+    if files.features is None or files.labels is None or files.nodes is not None:
+        raise InvalidInputError(
+            "With --engine ray give --features FILE.npy and --labels FILE.npy, in the order of the "
+            "graph's nodes; every machine must see the features."
+        )
+    marker = -1 if files.unlabelled is None else marker_of(files.unlabelled)
+    wanted.classifier.set_params(unlabelled=marker)
+    labels = SharedFile.at(files.labels)
+    told = checked_labels(labels.folder.read(labels.name), labels.name, graph.n_nodes)
+    return _Inputs(files.features, told)
+
+
+def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None:
+    """Say what the fit takes, or that there is not so much memory."""
+    from proptrain.data.labels import encode_labels
+    from proptrain.workload import estimate_fit
+
+    _, classes = encode_labels(inputs.y, unlabelled=wanted.classifier.unlabelled)
+    entries = graph.manifest.n_entries
+    weighted = graph.manifest.is_weighted
+    sizes = sizes_from(inputs.features, entries, len(classes), is_weighted=weighted)
+    if wanted.engine != "local":
+        # With all nodes in one batch and all columns in one round there is nothing more to gain.
+        useful = estimate_fit(wanted.classifier, sizes).memory
+        tell_limit(wanted.memory, useful, "The fit", force=wanted.force)
+        return
+    # The graph is read from its files first, which nobody has done yet.
+    own = 8 * entries + 16 * graph.n_nodes
+    tell_workload(wanted.classifier, sizes, quiet=wanted.json, force=wanted.force, beside=own)
+
+
 def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
     from proptrain.cli.fit import stopping_accuracy
     from proptrain.persistence import save_model
@@ -162,6 +221,37 @@ def _fit_blocked(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[s
     return {
         "stopping_accuracy": _accuracy(fitted),
         "epochs": len(epochs),
+        "batch_size": fitted.batch_size,
+        "reached": int(fitted.reached.sum()),
+    }
+
+
+def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
+    from proptrain.disk_model import save_disk_model
+    from proptrain.fit_cluster import fit_on_cluster, work_folder
+    from proptrain.on_ray import RayCrew
+
+    cluster, beside = wanted.cluster, wanted.out.resolve().parent
+    with (
+        RayCrew(cluster.address) as crew,
+        work_folder(cluster.shared or beside) as work,
+        progress("propagating and training", 100, quiet=wanted.json) as advance,
+    ):
+        fitted = fit_on_cluster(
+            wanted.classifier,
+            graph,
+            inputs.features,
+            inputs.y,
+            crew,
+            work,
+            n_workers=cluster.workers,
+            on_step=lambda share: advance(100 * share),
+        )
+        save_disk_model(wanted.out, wanted.classifier, fitted, graph, overwrite=wanted.overwrite)
+        accuracy = _accuracy(fitted)
+    return {
+        "stopping_accuracy": accuracy,
+        "epochs": len(fitted.trained.history.train_loss),
         "batch_size": fitted.batch_size,
         "reached": int(fitted.reached.sum()),
     }

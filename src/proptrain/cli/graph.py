@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proptrain.cli.console import (
+    ForceOption,
     JsonOption,
     OverwriteOption,
     print_json,
@@ -16,6 +17,7 @@ from proptrain.cli.console import (
     say,
 )
 from proptrain.cli.source import IdOption, SourceOption, TargetOption, WeightOption
+from proptrain.cli.workload import tell_limit
 
 if TYPE_CHECKING:
     from proptrain.data.disk import DiskGraph
@@ -67,6 +69,7 @@ def build(
     renumber: RenumberOption = False,
     blocks: BlocksOption = None,
     overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Make a graph folder from edge lists of any size, sorted on disk within the memory given.
@@ -82,6 +85,9 @@ def build(
 
     if nodes is not None and n_nodes is not None:
         raise InvalidInputError("Give --nodes or --n-nodes, not both.")
+    # Sorted in memory at once, an edge list takes several times its file; compressed ones more.
+    useful = 20 * sum(path.stat().st_size for path in edges if path.is_file())
+    tell_limit(memory, useful, "The build", force=force)
     with progress("sorting", 100, quiet=json) as advance:
         graph = build_graph(
             edges,

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from proptrain.cli.console import JsonOption, OverwriteOption, print_json, say
+from proptrain.cli.csv_tables import SpreadsheetOption, tell_formulas, write_csv
 from proptrain.cli.source import SourceOption, TargetOption, WeightOption
 from proptrain.errors import InvalidInputError
 
@@ -54,6 +55,7 @@ def predict(
     weight: WeightOption = None,
     calibrated: CalibratedOption = False,
     min_probability: MinProbabilityOption = None,
+    for_spreadsheet: SpreadsheetOption = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -82,7 +84,8 @@ def predict(
         columns = {"source": source, "target": target, "weight": weight}
         tables = iter([_table_of_model(model, nodes, edges, columns, calibrated=calibrated)])
     with whole_file(out, overwrite=overwrite) as temporary:
-        counts = _write(tables, temporary, min_probability, as_csv=out.suffix == ".csv")
+        how = {"as_csv": out.suffix == ".csv", "for_spreadsheet": for_spreadsheet}
+        counts, n_formulas = _write(tables, temporary, min_probability, **how)
     if json:
         print_json({"out": str(out), **counts})
     else:
@@ -91,16 +94,22 @@ def predict(
             f"{counts['nodes']:,} nodes, {counts['predicted']:,} of them predicted{unsure}; "
             f"written to {out}"
         )
+        tell_formulas(n_formulas)
 
 
 def _write(
-    tables: Iterator[pd.DataFrame], path: Path, min_probability: float | None, *, as_csv: bool
-) -> dict[str, int]:
-    """Write tables one below the other; returns how many rows of which kind they have."""
+    tables: Iterator[pd.DataFrame],
+    path: Path,
+    min_probability: float | None,
+    *,
+    as_csv: bool,
+    for_spreadsheet: bool,
+) -> tuple[dict[str, int], int]:
+    """Write tables one below the other; returns how many rows and formulas they have."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    counts = {"nodes": 0, "predicted": 0}
+    counts, n_formulas = {"nodes": 0, "predicted": 0}, 0
     writer = None
     with path.open("wb") as file:
         for table in tables:
@@ -109,7 +118,8 @@ def _write(
                 n_withheld = _withhold(table, min_probability)
                 counts["withheld"] = counts.get("withheld", 0) + n_withheld
             if as_csv:
-                table.to_csv(file, index=False, header=counts["nodes"] == 0)
+                how = {"header": counts["nodes"] == 0, "for_spreadsheet": for_spreadsheet}
+                n_formulas += write_csv(table, file, **how)
             else:
                 writer = writer or pq.ParquetWriter(file, schema)
                 writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
@@ -117,7 +127,7 @@ def _write(
             counts["predicted"] += int((table["source"] == "predicted").sum())
         if writer is not None:
             writer.close()
-    return counts
+    return counts, n_formulas
 
 
 def _table_of_model(

@@ -73,6 +73,11 @@ def read_own_tables(
         raise InvalidInputError(
             "Three things are needed: --edges FILE, --nodes FILE and --label COLUMN."
         )
+    if edges.is_dir():
+        raise InvalidInputError(
+            f"--edges must be an edge list here, but {edges} is a folder: only `proptrain fit` "
+            "takes one that `proptrain graph build` wrote."
+        )
     tables = read_tables(
         edges,
         nodes,

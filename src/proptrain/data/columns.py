@@ -68,9 +68,20 @@ def encode_columns(
         encoder = make_encoder(settled, min_df=2 if len(table) >= _RARE_WORDS_FROM else 1)
         features = _fit(encoder, prepared)
     else:
-        features = encoder.transform(prepared)
+        features = _transform(encoder, prepared)
     matrix = sp.csr_array(features, dtype=np.float32)
     return EncodedColumns(matrix, encoder, settled, (*notes, *filled))
+
+
+def _transform(encoder: ColumnTransformer, table: pd.DataFrame) -> Any:
+    """Apply an encoder that may come from a file, and may not be what it seems."""
+    try:
+        return encoder.transform(table)
+    except Exception as error:
+        raise TableError(
+            f"The encoder of the columns cannot turn this table into features "
+            f"({type(error).__name__}: {error}). Is it the one that was fitted?"
+        ) from error
 
 
 def guess_kinds(table: pd.DataFrame) -> dict[str, Kind]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from proptrain.data.dataset import Dataset
 from proptrain.data.disk import DiskGraph
 from proptrain.data.graph import Graph
+from proptrain.data.indices import in_native_order
 from proptrain.data.labels import encode_labels
 from proptrain.errors import GraphError, InvalidInputError, LabelError, MissingPackageError
 
@@ -64,6 +65,10 @@ def dataset_from_pyg(data: Any) -> Dataset:
 
     ``edge_weight``, or else ``edge_attr`` with one value for each edge, becomes the weights;
     without ``y`` every label is unknown.
+
+    >>> data = Dataset(graph_from_edges([(0, 1), (1, 2)]), np.ones((3, 2)), np.array([0, -1, 1]))
+    >>> dataset_from_pyg(dataset_to_pyg(data)).labels
+    array([ 0, -1,  1])
     """
     if getattr(data, "x", None) is None:
         raise InvalidInputError(
@@ -86,6 +91,11 @@ def dataset_to_pyg(dataset: Dataset) -> Any:
 
     Sparse features become a sparse CSR tensor. ``edge_weight`` is set only if weights differ
     from 1; ``name`` and ``class_names`` travel along, so that `dataset_from_pyg` brings them back.
+
+    >>> data = Dataset(graph_from_edges([(0, 1), (1, 2)]), np.ones((3, 2)), np.array([0, -1, 1]))
+    >>> dataset_to_pyg(data).edge_index
+    tensor([[0, 1, 1, 2],
+            [1, 0, 2, 1]])
     """
     import torch
 
@@ -146,7 +156,7 @@ def _from_array(array: NDArray[Any], n_nodes: int | None) -> Graph:
         )
     if array.shape[0] == array.shape[1]:
         _require_numbers(array, "An adjacency matrix")
-        return Graph(sp.coo_array(array))
+        return Graph(sp.coo_array(in_native_order(array)))
     return graph_from_edges(array if array.shape[1] == 2 else array.T, n_nodes)
 
 

@@ -24,6 +24,11 @@ class Dataset:
 
     Shapes: features (n, f) dense or CSR, labels (n,) with class codes 0 … C-1 and -1 for unknown,
     node_ids (n,) anything unique, class_names (C,) what the codes stand for.
+
+    >>> graph = Graph(sp.csr_array([[0, 1], [1, 0]]))
+    >>> pair = Dataset(graph, np.ones((2, 3)), np.array([1, -1]), class_names=("ham", "spam"))
+    >>> pair.n_nodes, pair.class_names[pair.labels[0]]
+    (2, 'spam')
     """
 
     graph: Graph
@@ -145,7 +150,13 @@ def normalise_rows(features: Features) -> Features:
 
 
 def largest_component(dataset: Dataset) -> Dataset:
-    """Keep the nodes of the largest connected component, in their order."""
+    """Keep the nodes of the largest connected component, in their order.
+
+    >>> links = sp.csr_array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> data = Dataset(Graph(links), np.ones((3, 1)), np.array([0, 1, 1]))
+    >>> largest_component(data).node_ids
+    array([0, 1])
+    """
     n_components, component = sp.csgraph.connected_components(dataset.graph.adjacency)
     if n_components <= 1:
         return dataset

@@ -42,6 +42,7 @@ from proptrain.data.indices import with_short_indices
 from proptrain.data.manifest import StoredArray, read_manifest
 from proptrain.data.mapped import forget, parts_of
 from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.files import file_of
 
 OnPart: TypeAlias = Callable[[float], None]
 """Is told the share of the work that has just been done."""
@@ -117,7 +118,11 @@ class DiskGraph:
         stored = self._array(self.manifest.ids)
         ids = np.array(stored[nodes])
         forget(stored)
-        return np.char.decode(ids, "utf-8") if ids.dtype.kind == "S" else ids
+        return decoded(ids, "ids.npy")
+
+    def stored_ids(self) -> NDArray[Any] | None:
+        """Return the nodes' ids as they are stored, mapped; None if they are 0 … n-1."""
+        return None if self.manifest.ids is None else self._array(self.manifest.ids)
 
     def block(self, number: int) -> Block:
         """Return a block, mapped and not read; on first use all of it is looked at."""
@@ -125,7 +130,7 @@ class DiskGraph:
         indptr, indices, *weights = (self._array(one) for one in stored.arrays)
         block = Block(stored.rows, indptr, indices, weights[0] if weights else None)
         if number not in self._looked_at:
-            self._look_at(block)
+            check_block(block, self.n_nodes, self.folder)
             self._looked_at.add(number)
         return block
 
@@ -177,10 +182,10 @@ class DiskGraph:
         return {"folder": self.folder, "manifest": self.manifest, "_maps": {}, "_looked_at": set()}
 
     def _broken(self, what: str) -> FileFormatError:
-        return FileFormatError(f"Cannot use the graph {self.folder}: {what} Build it again.")
+        return _broken(self.folder, what)
 
     def _check_size(self, stored: StoredArray) -> None:
-        path = self.folder / stored.name
+        path = file_of(self.folder, stored.name)
         try:
             found = path.stat().st_size
         except OSError as error:
@@ -204,7 +209,7 @@ class DiskGraph:
         except OSError as error:
             why = error.strerror or error
             raise UnreadableFileError(f"{path} cannot be read: {why}.") from error
-        except ValueError as error:
+        except Exception as error:  # NumPy's header parser has many ways to fail on garbage
             raise self._broken(f"{stored.name} is no array ({error}).") from error
         if found != stored.sha256:
             raise self._broken(
@@ -216,18 +221,6 @@ class DiskGraph:
         self._maps[stored.name] = array
         return array
 
-    def _look_at(self, block: Block) -> None:
-        """Raise unless a block's numbers lead nowhere but into the graph."""
-        indptr, indices, weights = block.indptr, block.indices, block.weights
-        if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
-            raise self._broken("an indptr must rise from 0 to the number of its block's entries.")
-        for part in parts_of(len(indices), indices.itemsize):
-            if not 0 <= indices[part].min() <= indices[part].max() < self.n_nodes:
-                raise self._broken("neighbours must be numbers of nodes.")
-            if weights is not None and not 0 < weights[part].min() <= weights[part].max() < np.inf:
-                raise self._broken("weights must be finite and above 0.")
-            forget(indices, weights)
-
     def _read_ahead(self, number: int) -> None:
         """Have the system fetch a block's neighbours while another block is worked on."""
         if number < self.n_blocks and hasattr(mmap, "MADV_WILLNEED"):
@@ -237,13 +230,30 @@ class DiskGraph:
                 mapped._mmap.madvise(mmap.MADV_WILLNEED)
 
 
+def check_block(block: Block, n_nodes: int, folder: object) -> None:
+    """Raise unless a block's numbers lead nowhere but into the graph of that folder."""
+    indptr, indices, weights = block.indptr, block.indices, block.weights
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+        raise _broken(folder, "an indptr must rise from 0 to the number of its block's entries.")
+    for part in parts_of(len(indices), indices.itemsize):
+        if not 0 <= indices[part].min() <= indices[part].max() < n_nodes:
+            raise _broken(folder, "neighbours must be numbers of nodes.")
+        if weights is not None and not 0 < weights[part].min() <= weights[part].max() < np.inf:
+            raise _broken(folder, "weights must be finite and above 0.")
+        forget(indices, weights)
+
+
+def _broken(folder: object, what: str) -> FileFormatError:
+    return FileFormatError(f"Cannot use the graph {folder}: {what} Build it again.")
+
+
 def cut_rows(
     indptr: NDArray[Any], max_entries: int, max_rows: int | None = None
 ) -> Iterator[slice]:
     """Cut rows into runs of at most so many entries; a row that has more is one by itself.
 
     >>> list(cut_rows(np.array([0, 2, 4, 9, 9]), 4))
-    [slice(0, 2, None), slice(2, 4, None)]
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
     first, n_rows = 0, len(indptr) - 1
     while first < n_rows:
@@ -262,6 +272,14 @@ def inverse(order: NDArray[Any]) -> NDArray[np.int64]:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place
+
+
+def decoded(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return text for bytes in UTF-8, and whatever else as it is."""
+    try:
+        return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{name} must hold text in UTF-8, but does not ({error}).") from error
 
 
 def is_order(order: NDArray[Any], n_nodes: int) -> bool:

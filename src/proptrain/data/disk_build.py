@@ -8,8 +8,6 @@ goes.
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,13 +37,9 @@ from proptrain.errors import (
     OutputExistsError,
     TableError,
     UnreadableFileError,
-    UnwritableOutputError,
 )
-from proptrain.files import unwritable_is_ours
+from proptrain.files import check_output, only_writer, remove_whole, unwritable_is_ours
 from proptrain.memory import in_words, left_of, parse_memory
-
-if sys.platform != "win32":
-    import fcntl
 
 LEAST = 32_000_000
 """Bytes that a build must have left beside Python and its libraries."""
@@ -78,13 +72,19 @@ def build_graph(
     overwrite: bool = False,
     on_part: OnPart = lambda _: None,
 ) -> DiskGraph:
-    """Make a graph in a folder from edge lists (.csv, .csv.gz, .tsv, .parquet), however large.
+    r"""Make a graph in a folder from edge lists (.csv, .csv.gz, .tsv, .parquet), however large.
 
     Edges become what `Graph` makes of them: missing directions are added, duplicates merged (the
     largest weight stays), self-loops and zeros dropped, and counted. Ids are whole numbers or text;
     nodes are numbered in the order of their ids, or in that of the file in ``nodes``. The process
     stays below ``memory``. If it is interrupted, the same call goes on where it was.
     ``renumber`` has rows whose nodes are near each other lie together, see `renumbered_rows`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "edges.csv").write_text("source,target\na,b\nb,c\n")
+    ...     build_graph([f"{folder}/edges.csv"], f"{folder}/graph", memory="4GB").to_graph()
+    Graph(3 nodes, 2 edges)
     """
     files = [open_edges(Path(path), source, target, weight) for path in edges]
     if not files:
@@ -236,17 +236,17 @@ def building(out: Path, told: dict[str, Any], *, overwrite: bool) -> Iterator[Pa
 
     ``told`` is what the build is made from: of another one nothing is taken over.
     """
+    check_output(out, overwrite=True, folder=True)
+    out = out.resolve()  # a link stays, its target is replaced
     work, note = out / WORK, json.dumps(told, sort_keys=True).encode()
-    with unwritable_is_ours(out):
+    with unwritable_is_ours(out), only_writer(out):
         _make_ready(out, work, note, overwrite=overwrite)
-        with (work / "lock").open("w") as lock:
-            _lock(lock, out)
-            try:
-                yield work
-            except (InvalidInputError, FileFormatError):  # of what cannot be used nothing is kept
-                shutil.rmtree(out)
-                raise
-        shutil.rmtree(work)
+        try:
+            yield work
+        except (InvalidInputError, FileFormatError):  # of what cannot be used nothing is kept
+            remove_whole(out, out)
+            raise
+        remove_whole(work, out)
 
 
 def _make_ready(out: Path, work: Path, note: bytes, *, overwrite: bool) -> None:
@@ -261,20 +261,9 @@ def _make_ready(out: Path, work: Path, note: bytes, *, overwrite: bool) -> None:
     if not is_begun:
         check_graph_output(out, overwrite=overwrite or not (out / MANIFEST).exists())
     if out.exists():
-        shutil.rmtree(out)
+        remove_whole(out, out)
     work.mkdir(parents=True)
     write_whole(work / "inputs.json", [note])
-
-
-def _lock(file: Any, out: Path) -> None:
-    if sys.platform == "win32":  # nothing there keeps a second process away
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however it ends
-    except OSError as error:
-        raise UnwritableOutputError(
-            f"{out} is being built by another process. Wait for it, or name another."
-        ) from error
 
 
 def _fingerprint(path: Path) -> list[Any]:

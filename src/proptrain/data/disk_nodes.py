@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from proptrain.data.columns import as_text
-from proptrain.data.disk import DiskGraph
+from proptrain.data.disk import DiskGraph, decoded
 from proptrain.data.mapped import forget, parts_of, room_for
+from proptrain.data.table_files import check_row_count
 from proptrain.data.tables import node_data, read_nodes
 from proptrain.errors import FileFormatError, InvalidInputError, TableError, UnreadableFileError
 
@@ -83,7 +85,7 @@ def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
     """Return features (n, f) that lie in a file: .npy, mapped; or .parquet, all columns.
 
     Row i is that of the graph's node i. Parquet is read a row group at a time into a file without
-    a name. Every number is looked at once.
+    a name. Whoever uses them checks the numbers: `check_numbers`.
     """
     features = _from_parquet(path) if path.suffix == ".parquet" else map_array(path)
     if features.ndim != 2 or len(features) != n_nodes or features.dtype.kind not in "biuf":
@@ -91,27 +93,40 @@ def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
             f"Features must be real numbers, with a row for each of the graph's {n_nodes:,} nodes; "
             f"{path.name} has {features.dtype} of shape {features.shape}."
         )
-    for rows in parts_of(n_nodes, features.shape[1] * max(4, features.itemsize)):
+    return features
+
+
+def check_numbers(features: Any) -> None:
+    """Raise unless all features (n, f), in a file or not, are finite numbers in float32."""
+    name = Path(str(getattr(features, "filename", None) or "X")).name
+    if features.dtype.kind not in "biuf":
+        raise InvalidInputError(f"Features must be real numbers; {name} has {features.dtype}.")
+    for rows in parts_of(features.shape[0], features.shape[1] * max(4, features.dtype.itemsize)):
+        part = features[rows]
         with np.errstate(over="ignore"):
-            fine = np.isfinite(features[rows].astype(np.float32)).all()
+            numbers = np.asarray(part.data if sp.issparse(part) else part)
+            fine = np.isfinite(numbers.astype(np.float32)).all()
         forget(features)
         if not fine:
             raise InvalidInputError(
-                f"Features must be finite numbers that fit float32; {path.name} has others between "
+                f"Features must be finite numbers that fit float32; {name} has others between "
                 f"rows {rows.start:,} and {rows.stop:,}. Fill or drop them first."
             )
-    return features
 
 
 def open_labels(path: Path, n_nodes: int) -> NDArray[Any]:
     """Return labels (n,) from a file: .npy of whole numbers or text, -1 or "" for unlabelled."""
-    labels = np.array(map_array(path))
+    return checked_labels(np.array(map_array(path)), path.name, n_nodes)
+
+
+def checked_labels(labels: NDArray[Any], name: str, n_nodes: int) -> NDArray[Any]:
+    """Return labels (n,) of a file as numbers or text, or say what is wrong with them."""
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "biuUS":
         raise InvalidInputError(
             f"Labels must be whole numbers or text, one for each of the graph's {n_nodes:,} nodes; "
-            f"{path.name} has {labels.dtype} of shape {labels.shape}."
+            f"{name} has {labels.dtype} of shape {labels.shape}."
         )
-    return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
+    return decoded(labels, name)
 
 
 def map_array(path: Path) -> NDArray[Any]:
@@ -122,7 +137,7 @@ def map_array(path: Path) -> NDArray[Any]:
         return np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
+    except Exception as error:  # NumPy's header parser has many ways to fail on garbage
         raise FileFormatError(f"{path.name} is no whole .npy array: {error}.") from error
 
 
@@ -132,6 +147,7 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
 
     try:
         with pq.ParquetFile(path) as file:
+            check_row_count(path, file.metadata.num_rows)
             shape = (file.metadata.num_rows, file.metadata.num_columns)
             features = room_for(shape, np.float32)
             first = 0
@@ -143,8 +159,10 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
                 forget(features)
                 first = last
     except OSError as error:
-        raise UnreadableFileError(f"{path} cannot be read: {error}.") from error
-    except pa.ArrowException as error:
+        if error.errno is None:  # of a decoder's making
+            raise FileFormatError(f"{path.name} is cut short or damaged: {error}.") from error
+        raise UnreadableFileError(f"{path} cannot be read: {error.strerror}.") from error
+    except (pa.ArrowException, UnicodeError) as error:
         raise FileFormatError(
             f"{path.name} must be a Parquet file whose columns are all numbers: {error}."
         ) from error

@@ -300,13 +300,15 @@ def _merged(
     keys: NDArray[np.uint64] = np.empty(0, np.uint64)
     weights = np.empty(0, np.float32) if sort.is_weighted else None
     for first in range(0, n_keys, part):
-        more = np.fromfile(key_path, np.uint64, part, offset=8 * first)
+        # Not more than there is: NumPy takes the memory for all that is asked for.
+        here = min(part, n_keys - first)
+        more = np.fromfile(key_path, np.uint64, here, offset=8 * first)
         n_given += int(np.count_nonzero(more & np.uint64(1) == 0))
         keys = np.concatenate([keys, more]) if len(keys) else more
         if weights is None:
             keys = distinct(keys)
             continue
-        own = np.fromfile(weight_path[0], np.float32, part, offset=4 * first)
+        own = np.fromfile(weight_path[0], np.float32, here, offset=4 * first)
         order = np.argsort(keys)
         keys, weights = keys[order], np.concatenate([weights, own])[order]
         starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])

@@ -46,6 +46,13 @@ def save_graph(
     ``ids`` (n,) are whole numbers or text. ``order`` is that of the rows, as `locality_order`
     returns it: the nodes keep their numbers. There are as many blocks as asked for, or so many
     that each has about 16 million entries.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from proptrain import DiskGraph, graph_from_edges
+    >>> with TemporaryDirectory() as folder:
+    ...     save_graph(graph_from_edges([(0, 1), (1, 2)]), f"{folder}/graph")
+    ...     DiskGraph(f"{folder}/graph").to_graph()
+    Graph(3 nodes, 2 edges)
     """
     check_graph_output(Path(folder), overwrite=overwrite)
     if order is not None and not is_order(order, graph.n_nodes):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.table_files import check_row_count
 from proptrain.data.tables import edge_columns, require_column
 from proptrain.errors import (
     FileFormatError,
@@ -70,6 +71,7 @@ class EdgeFile:
         with pq.ParquetFile(self.path) as file:
             n_rows = max(1, file.metadata.num_rows)
             for batch in file.iter_batches(_ROWS, columns=self._columns()):
+                batch.validate(full=True)
                 yield batch, batch.num_rows / n_rows
 
     def _separated(self) -> Iterator[tuple[Any, float]]:
@@ -143,7 +145,9 @@ def open_edges(
 def _parquet_names(path: Path) -> list[str]:
     import pyarrow.parquet as pq
 
-    return list(pq.read_schema(path).names)
+    metadata = pq.read_metadata(path)
+    check_row_count(path, metadata.num_rows)
+    return list(metadata.schema.to_arrow_schema().names)
 
 
 def _header(path: Path) -> tuple[list[str], str]:

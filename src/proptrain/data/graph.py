@@ -9,13 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.data.indices import with_short_indices
+from proptrain.data.indices import in_native_order, with_short_indices
 from proptrain.errors import GraphError
 
 
 @dataclass(frozen=True)
 class EdgeCounts:
-    """What became of the stored entries that a graph was made from."""
+    """What became of the stored entries that a graph was made from.
+
+    >>> Graph(sp.csr_array([[1, 1], [0, 0]])).counts
+    EdgeCounts(given=2, self_loops=1, duplicates=0, one_way=1)
+    """
 
     given: int
     """Entries given, before anything was changed."""
@@ -85,7 +89,7 @@ class Graph:
     @property
     def degrees(self) -> NDArray[np.float64]:
         """Sum of each node's edge weights."""
-        return np.asarray(self.adjacency.sum(axis=1), dtype=np.float64)
+        return np.asarray(self.adjacency.astype(np.float64).sum(axis=1))
 
     def renumbered(self, order: NDArray[np.int64]) -> Graph:
         """Return the graph in which node i is the one that was ``order[i]``.
@@ -130,7 +134,7 @@ def _clean(matrix: Any) -> tuple[sp.csr_array, EdgeCounts]:
             f"An adjacency matrix must be square, one row and one column for each node; "
             f"got shape {matrix.shape}."
         )
-    entries = sp.coo_array(matrix)
+    entries = sp.coo_array(in_native_order(matrix))
     weights = _checked_weights(entries)
     off_diagonal = entries.row != entries.col
     kept = off_diagonal & (weights != 0)

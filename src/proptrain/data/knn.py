@@ -48,7 +48,7 @@ def knn_graph(
     n_wanted = min(n_neighbors, len(comparable) - 1)
     if n_wanted < 1:
         return Graph.without_edges(n_nodes)
-    rows = matrix[comparable]
+    rows = in_range(matrix[comparable], metric)
     if len(comparable) <= exact_below:
         starts, ends = _exact_neighbours(rows, n_wanted, metric)
     else:
@@ -56,6 +56,26 @@ def knn_graph(
     edges = (comparable[starts], comparable[ends])
     ones = np.ones(len(starts), dtype=np.float32)
     return Graph(sp.coo_array((ones, edges), shape=(n_nodes, n_nodes)))
+
+
+def in_range(rows: Any, metric: Metric = "cosine") -> Any:
+    """Return features (n, f) whose squares are numbers: others are brought near 1 by powers of 2.
+
+    Each row alone under the cosine metric, which sees directions only; else all of them alike. Rows
+    of ordinary size stay what they are.
+    """
+    tops = abs(rows).max(axis=1)
+    largest = np.ravel(tops.toarray() if sp.issparse(tops) else tops).astype(np.float64)  # (n,)
+    if metric != "cosine":
+        largest = np.full_like(largest, largest.max(initial=0))
+    unusual = (largest > 0) & ((largest < 1e-15) | (largest > 1e15))
+    if not unusual.any():
+        return rows
+    exponents = np.log2(largest, out=np.zeros_like(largest), where=unusual).round()
+    factors = np.exp2(-exponents)[:, None]
+    if sp.issparse(rows):
+        return sp.csr_array(rows.astype(np.float64).multiply(factors), dtype=np.float32)
+    return (rows * factors).astype(np.float32)
 
 
 def _exact_neighbours(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.indices import in_native_order
 from proptrain.errors import LabelError
 
 
@@ -72,7 +73,7 @@ def _one_dimensional(values: Any) -> Any:
             "passed as y.ravel(), one-hot rows as y.argmax(axis=1)."
         )
     is_pandas = type(values).__module__.partition(".")[0] == "pandas"
-    return values if is_pandas else np.asarray(values)
+    return values if is_pandas else in_native_order(np.asarray(values))
 
 
 def _plain_values(distinct: Any) -> list[Hashable]:

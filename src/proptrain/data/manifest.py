@@ -146,11 +146,8 @@ class Manifest:
 
 def read_manifest(folder: Path) -> Manifest:
     """Read what a folder holds, or say that it holds no graph."""
-    path = folder / MANIFEST
     try:
-        told = json.loads(path.read_bytes())
-        is_unchanged = told.pop("checksum") == _checksum(told)
-        manifest = Manifest.from_json(told)
+        content = (folder / MANIFEST).read_bytes()
     except OSError as error:
         is_begun = (folder / WORK).is_dir()
         hint = " A build was begun here: the same command goes on with it." if is_begun else ""
@@ -158,6 +155,16 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder} is no graph folder that can be read: {MANIFEST} {error.strerror or error}. "
             f"Give the folder that `proptrain graph build --out` wrote.{hint}"
         ) from error
+    return parse_manifest(content, str(folder))
+
+
+def parse_manifest(content: bytes, folder: str) -> Manifest:
+    """Return what a manifest says, or say what is wrong with it; ``folder`` is where it lies."""
+    path = f"{folder}/{MANIFEST}"
+    try:
+        told = json.loads(content)
+        is_unchanged = told.pop("checksum") == _checksum(told)
+        manifest = Manifest.from_json(told)
     except FileFormatError as fault:
         raise FileFormatError(f"Cannot use the graph {folder}: {fault} Build it again.") from fault
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:

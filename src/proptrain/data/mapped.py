@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -50,6 +50,22 @@ def room_for(
         else:
             file.truncate(size)
         return np.memmap(file, dtype, mode="r+", shape=shape)
+
+
+def write_rows(
+    path: Path, shape: tuple[int, ...], dtype: DTypeLike, parts: Iterable[NDArray[Any]]
+) -> None:
+    """Write an array to a .npy file, some rows at a time.
+
+    Not by mapping the file: a full disk would then end the process instead of being an error.
+    """
+    dtype = np.dtype(dtype)
+    header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for rows in parts:
+            file.write(np.ascontiguousarray(rows, dtype=dtype).tobytes())
+            forget(rows)
 
 
 def forget(*arrays: Any) -> None:

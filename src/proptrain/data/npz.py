@@ -25,6 +25,9 @@ CSR_PARTS = ("data", "indices", "indptr", "shape")
 MAX_COLUMNS = np.iinfo(np.int32).max
 MAX_UNNAMED_CLASSES = 1000
 """Codes from here on need class names or as many nodes; a stray huge code must not fill memory."""
+_LARGE = 1 << 28
+_MOST_TIMES = 100
+"""What is larger than 256 MB may have been compressed to a hundredth, not to less."""
 
 # All that zipfile raises on bytes that are no archive, or one that was damaged.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, UnicodeError)
@@ -41,6 +44,13 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
     ``attr_matrix`` or one dense ``attr_matrix``, and ``labels``. The older spelling ``adj_data``,
     ``attr_data``, … will do. ``class_names`` and ``node_ids`` (or ``node_names``) are used where
     they fit and are not pickled. No other member is touched.
+
+    >>> from proptrain import load_dataset
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_npz(load_dataset("cora"), f"{folder}/papers.npz")
+    ...     read_npz(f"{folder}/papers.npz").graph
+    Graph(2,708 nodes, 5,278 edges)
     """
     path = Path(path)
     with _open(path) as file:
@@ -56,7 +66,16 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
 
 
 def write_npz(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a data set to a compressed ``.npz`` file that `read_npz` reads back as it was."""
+    """Write a data set to a compressed ``.npz`` file that `read_npz` reads back as it was.
+
+    >>> from proptrain import Graph
+    >>> from tempfile import TemporaryDirectory
+    >>> pair = Dataset(Graph(sp.csr_array([[0, 1], [1, 0]])), np.ones((2, 3)), np.array([1, -1]))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_npz(pair, f"{folder}/pair.npz")
+    ...     read_npz(f"{folder}/pair.npz").labels
+    array([ 1, -1])
+    """
     members = _members_of(dataset)
     with whole_file(Path(path), overwrite=overwrite) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **members)
@@ -101,7 +120,14 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
             f"it must hold the member {name!r}, but it holds {held[:300] or 'nothing'}. "
             "proptrain.write_npz writes the right layout."
         )
-    file = io.BytesIO(archive.read(f"{name}.npy"))
+    file = io.BytesIO(_unpacked(archive, archive.getinfo(f"{name}.npy")))
+    _check_header(file, name)
+    array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return array
+
+
+def _check_header(file: io.BytesIO, name: str) -> None:
+    """Raise unless the header of an array claims just what follows it."""
     try:
         shape, _, dtype = _HEADER_READERS[np.lib.format.read_magic(file)](file)
     except Exception as fault:  # NumPy's header parser has many ways to fail on garbage
@@ -119,8 +145,31 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
             f"has {n_bytes:,} bytes of data. Copy or download the file again."
         )
     file.seek(0)
-    array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    return array
+
+
+def check_archive(content: bytes) -> None:
+    """Raise for an archive with a member that would fill the memory, unpacked or as an array."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for member in archive.infolist():
+            unpacked = _unpacked(archive, member)
+            if member.filename.endswith(".npy"):
+                _check_header(io.BytesIO(unpacked), member.filename)
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return a member of an archive, unless it is tiny and would fill the memory when unpacked."""
+    if member.compress_size > archive.start_dir:  # where what is packed ends
+        raise FileFormatError(
+            f"{member.filename} must lie in the archive, but would take {member.compress_size:,} "
+            "bytes of it, more than there are. Copy or download the file again."
+        )
+    if member.file_size > max(_LARGE, _MOST_TIMES * member.compress_size):
+        raise FileFormatError(
+            f"{member.filename} would grow from {member.compress_size:,} bytes to "
+            f"{member.file_size:,}, as in an archive that was made to fill the memory, and is not "
+            "unpacked. If it is your own, save it sparse, or without compression."
+        )
+    return archive.read(member)
 
 
 def _holds(archive: zipfile.ZipFile, name: str) -> bool:

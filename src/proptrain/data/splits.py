@@ -32,7 +32,11 @@ ALWAYS_IN = -1
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Indices of the training, stopping and test nodes: disjoint, read-only."""
+    """Indices of the training, stopping and test nodes: disjoint, read-only.
+
+    >>> Split(train=[0, 1], stop=[2], test=[3]).test
+    array([3])
+    """
 
     train: NDArray[np.int64]
     stop: NDArray[np.int64]
@@ -68,6 +72,10 @@ def split_nodes(
     others are the test nodes. Each seed then draws ``per_class`` training nodes of every class
     and ``n_stop`` stopping nodes among the known. With ``for_tuning`` the known nodes left over
     take the place of the test nodes, so that nothing is ever chosen on those.
+
+    >>> split = split_nodes(np.arange(40) % 2, 0, n_known=20, per_class=3, n_stop=5)
+    >>> len(split.train), len(split.stop), len(split.test)
+    (6, 5, 20)
     """
     labels = np.asarray(labels)
     labelled = np.flatnonzero(labels >= 0)

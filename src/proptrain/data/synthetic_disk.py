@@ -16,10 +16,10 @@ from proptrain.data.disk_build import budget_of, building
 from proptrain.data.disk_sort import PairBatch, PairSort, sort_pairs
 from proptrain.data.disk_writer import append_numbers, distinct, write_array, write_rest
 from proptrain.data.manifest import MANIFEST
-from proptrain.data.mapped import forget, parts_of
+from proptrain.data.mapped import forget, parts_of, write_rows
 from proptrain.data.synthetic import check_sizes, draw_keys
 from proptrain.errors import InvalidInputError
-from proptrain.files import unwritable_is_ours
+from proptrain.files import unwritable_is_ours, whole_file
 
 _BATCH = 1 << 20
 """Edges that are drawn at a time."""
@@ -128,16 +128,14 @@ def write_features(
     random = np.random.Generator(np.random.SFC64([seed, 1]))
     shape = (int(classes.max()) + 1, n_features)
     means = np.float32(_SIGNAL) * random.standard_normal(shape, dtype=np.float32)
-    temporary = path.with_name(f"{path.name}.part.npy")
-    with unwritable_is_ours(path):
-        size = (len(classes), n_features)
-        features = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=size)
+
+    def parts() -> Iterator[NDArray[np.float32]]:
         for rows in parts_of(len(classes), 4 * n_features):
             own = random.standard_normal((rows.stop - rows.start, n_features), dtype=np.float32)
-            features[rows] = own + means[classes[rows]]
-            features.flush()
-            forget(features)
-        temporary.replace(path)
+            yield own + means[classes[rows]]
+
+    with whole_file(path, overwrite=True) as temporary:
+        write_rows(temporary, (len(classes), n_features), np.float32, parts())
 
 
 def write_synthetic(

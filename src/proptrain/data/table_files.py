@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 _SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 # What an empty cell may hold in a text file; never in a column of ids.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "null", "NULL")
+_ROWS_PER_BYTE = 100
+"""More rows than that in a byte of a Parquet file are no table of nodes or edges."""
 
 TextColumns: TypeAlias = "Sequence[str] | Callable[[list[str]], Sequence[str]]"
 
@@ -64,7 +65,6 @@ def table_name(source: Any) -> str:
 
 
 def _read_file(path: Path, text_columns: TextColumns) -> pd.DataFrame:
-    import pandas as pd
 
     is_separated = path.name.lower().endswith(_SEPARATED)
     if not is_separated and path.suffix.lower() != ".parquet":
@@ -76,7 +76,7 @@ def _read_file(path: Path, text_columns: TextColumns) -> pd.DataFrame:
         if not path.is_file():
             what = "is a directory" if path.is_dir() else "does not exist"
             raise UnreadableFileError(f"A table must be a file, but {path} {what}.")
-        return _read_separated(path, text_columns) if is_separated else pd.read_parquet(path)
+        return _read_separated(path, text_columns) if is_separated else _read_parquet(path)
     except ProptrainError:
         raise
     except Exception as error:
@@ -84,7 +84,7 @@ def _read_file(path: Path, text_columns: TextColumns) -> pd.DataFrame:
 
 
 def _explain(error: Exception, path: Path) -> Exception:
-    """Say in our words why a file could not be read; what we do not know stays as it is."""
+    """Say in our words why a file could not be read."""
     import pandas as pd
 
     # With an errno the system refused; without one a decoder did.
@@ -98,13 +98,35 @@ def _explain(error: Exception, path: Path) -> Exception:
         return FileFormatError(
             f"{path.name} must be text in UTF-8, but is not ({error}). Save it again as UTF-8."
         )
-    broken = (ValueError, OSError, EOFError, zlib.error, pd.errors.ParserWarning)
-    if isinstance(error, broken):
-        return FileFormatError(
-            f"{path.name} cannot be read as {path.suffix}: {error}. Check that it is whole, and "
-            "that every row has as many cells as there are column names."
+    if isinstance(error, MemoryError):
+        return error
+    # Parsers have many ways to fail on garbage.
+    return FileFormatError(
+        f"{path.name} cannot be read as {path.suffix}: {error}. Check that it is whole, and "
+        "that every row has as many cells as there are column names."
+    )
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
+    check_row_count(path, pq.read_metadata(path).num_rows)
+    table = pq.read_table(path)
+    table.validate(full=True)  # pandas trusts it: text that is no text would fail much later
+    return table.to_pandas()
+
+
+def check_row_count(path: Path, n_rows: int) -> None:
+    """Raise for a file that claims far more rows than its size can hold.
+
+    A column of one value takes next to nothing, but each row of a node or edge table has an id.
+    """
+    size = path.stat().st_size
+    if n_rows > _ROWS_PER_BYTE * size:
+        raise FileFormatError(
+            f"{path.name} claims {n_rows:,} rows in {size:,} bytes, which would fill the memory "
+            "and tell next to nothing. It is damaged, or was made to do that, and is not read."
         )
-    return error
 
 
 def _read_separated(path: Path, text_columns: TextColumns) -> pd.DataFrame:

@@ -62,6 +62,13 @@ def read_tables(
     by default a column of that name or the first, ``source`` and ``target`` those named
     source/target, src/dst or from/to, or the first two. Columns of the node table other than id
     and ``label`` become features; without ``label`` every label is unknown.
+
+    >>> import pandas as pd
+    >>> nodes = pd.DataFrame({"id": ["a", "b", "c"], "size": [1, 5, 2], "kind": ["x", None, "y"]})
+    >>> edges = pd.DataFrame({"source": ["a", "b"], "target": ["b", "c"]})
+    >>> data = read_tables(edges, nodes, label="kind").dataset
+    >>> data.graph, data.labels, data.class_names
+    (Graph(3 nodes, 2 edges), array([ 0, -1,  1]), ('x', 'y'))
     """
     node_table, id_column, node_ids = read_nodes(nodes, id=id, label=label)
     pairs, weights = read_edges(edges, node_ids, source=source, target=target, weight=weight)
@@ -249,6 +256,12 @@ def _check_not_empty(ids: pd.Series, name: str) -> None:
 def _check_node_ids(ids: pd.Series, name: str) -> None:
     _check_not_empty(ids, name)
     text = ids if ids.dtype.kind in "iu" else as_text(ids)
+    if ids.dtype.kind not in "iu" and bool(text.str.contains("\0", regex=False).any()):
+        # NumPy drops it at the end of a text, and two ids would become one.
+        raise TableError(
+            f"Ids must be text without the character 0, but column {ids.name!r} of {name} has it. "
+            "Check that the file is whole."
+        )
     repeated = text.duplicated().to_numpy()
     if repeated.any():
         raise TableError(

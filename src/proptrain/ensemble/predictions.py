@@ -14,7 +14,16 @@ from proptrain.propagate.schemes import Scheme
 def ensemble_predictions(
     probabilities: NDArray[Any], engine: Engine, scheme: Scheme
 ) -> NDArray[Any]:
-    """Return Ŷ = Ā f(X), shape (n, C): H0 = f(X), K times H <- (1-a) Â H + a H0."""
+    """Return Ŷ = Ā f(X), shape (n, C): H0 = f(X), K times H <- (1-a) Â H + a H0.
+
+    Shapes: probabilities and result (n, C). A path of four nodes, one of them unsure:
+
+    >>> from proptrain import PPR, LocalEngine, graph_from_edges
+    >>> path = LocalEngine(graph_from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> f = np.array([[1, 0], [0.4, 0.6], [1, 0], [1, 0]])
+    >>> ensemble_predictions(f, path, PPR(alpha=0.1, steps=10)).argmax(axis=1)
+    array([0, 0, 0, 0])
+    """
     return engine.propagate(probabilities, scheme)
 
 
@@ -34,5 +43,10 @@ def to_distributions(scores: NDArray[Any], fallback: NDArray[Any]) -> NDArray[np
 
 
 def spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the scores as distributions, and a node's own prediction where nothing arrives."""
+    """Return the scores as distributions, and a node's own prediction where nothing arrives.
+
+    >>> spread_or_own(np.array([[3.0, 1.0], [0.0, 0.0]]), np.array([[0.5, 0.5], [0.2, 0.8]]))
+    array([[0.75, 0.25],
+           [0.2 , 0.8 ]])
+    """
     return to_distributions(scores, to_distributions(own, own))

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from proptrain.text import visible
+
 MISSING = "–"
 NO_RUNS = "no runs yet"
 
@@ -64,8 +66,9 @@ def markdown(text: str) -> str:
     >>> markdown("cora_ml | <b> *bold* _slanted_")
     'cora_ml \\| &lt;b&gt; \\*bold\\* \\_slanted\\_'
     """
+    text = visible(" ".join(text.split()))
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MEANS_SOMETHING.sub(lambda found: "\\" + found[0], " ".join(text.split()))
+    return _MEANS_SOMETHING.sub(lambda found: "\\" + found[0], text)
 
 
 def plus_minus(mean: float, half_width: float, digits: int = 2) -> str:

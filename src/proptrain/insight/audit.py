@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.classifier import checksum
 from proptrain.data.splits import ALWAYS_IN, deal_folds
 from proptrain.ensemble.predictions import to_distributions
 from proptrain.errors import InvalidInputError
@@ -27,7 +28,7 @@ from proptrain.insight.evidence import (
     leave_fold_out,
     leave_one_out,
 )
-from proptrain.propagate.engine import Engine
+from proptrain.propagate.engine import Engine, LocalEngine
 from proptrain.propagate.schemes import Scheme
 
 if TYPE_CHECKING:
@@ -50,6 +51,14 @@ class Audit:
 
     All arrays have one entry for each of the L given labels, in this order; matrices (L, C) hold
     what speaks for each class.
+
+    >>> from proptrain import PTAClassifier
+    >>> X = np.repeat(np.eye(2), 6, axis=0)
+    >>> y = np.array([0, 0, 0, 0, 1, -1, 1, 1, 1, 1, 1, -1])  # node 4 is like 0 to 3
+    >>> clf = PTAClassifier(max_epochs=30, random_state=0).fit(X, y, graph=None)
+    >>> found = clf.audit(X)
+    >>> int(found.nodes[0]), int(found.given[0]), int(found.suggested[0])
+    (4, 1, 0)
     """
 
     nodes: NDArray[np.int64]
@@ -110,6 +119,43 @@ class Audit:
             )
         labels[self.nodes[self.suspect]] = self.suggested[self.suspect]
         return labels
+
+
+def audit_model(classifier: Any, X: Any, *, seed: int, on_fit: Callable[[], object]) -> Audit:
+    """Rank the labels that a classifier was fitted to; see `GraphClassifier.audit`."""
+    check_can_audit(classifier)
+    features = classifier._features_of(X)
+    is_of_model = features.shape[0] == len(classifier.given_)
+    if not is_of_model or checksum(features) != classifier.features_checksum_:
+        raise InvalidInputError(
+            "X must be the features that the model was fitted to, all rows in the same order, "
+            "but these are others."
+        )
+    return audit_labels(
+        classifier.given_,
+        classifier.classes_,
+        classifier.stopping_,
+        classifier.probabilities_,
+        engine=LocalEngine(classifier.graph_, classifier.normalisation),
+        scheme=classifier._scheme(),
+        tell=classifier._teller(features, seed),
+        seed=seed,
+        on_fit=on_fit,
+    )
+
+
+def can_audit(classifier: Any) -> bool:
+    """Tell whether the labels that this classifier was fitted to can be audited."""
+    return hasattr(classifier, "_teller")
+
+
+def check_can_audit(classifier: Any) -> None:
+    """Raise unless they can."""
+    if not can_audit(classifier):
+        raise InvalidInputError(
+            "Only labels that PTAClassifier or PTAPlusClassifier was fitted to can be audited, got "
+            f"{type(classifier).__name__}. Fit one of those (`proptrain fit --method PTA` or PTA+)."
+        )
 
 
 def audit_labels(

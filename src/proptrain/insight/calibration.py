@@ -31,6 +31,9 @@ class Reliability:
 
     Bin b holds the nodes whose highest probability lies above ``edges[b]`` and up to
     ``edges[b + 1]``. Where it holds none, confidence and accuracy are NaN.
+
+    >>> round(reliability([[0.9, 0.1], [0.9, 0.1]], [0, 1]).error, 6)
+    0.4
     """
 
     edges: NDArray[np.float64]
@@ -82,6 +85,11 @@ def fit_temperature(probabilities: Any, codes: Any) -> float:
 
     The log loss Σ_j (log Σ_c p_jc^b - b log p_j,y(j)) is convex in b = 1/T, so there is one
     minimum. It is looked for between 0.05 and 20: where every node is told right, it has none.
+
+    Three in four are right where 60 % were promised, so rows are to be sharper:
+
+    >>> fit_temperature([[0.6, 0.4]] * 4, [0, 0, 0, 1]) < 1
+    True
     """
     told, codes = _checked(probabilities, codes)
     log_told = np.log(np.maximum(told, _TINY))

@@ -36,6 +36,15 @@ def accumulated_weights(
     in training, Σ_i w_ij with w_ij = a_ji f_i,h(j) (sections 3.3 and 4): a wrong label counts
     little, since the network does not say the same of the nodes around it. It is also what the
     ensemble tells of node j, before its row is scaled to sum to 1.
+
+    A path of four nodes; the network doubts the label of node 3:
+
+    >>> from proptrain import PPR, LocalEngine, graph_from_edges
+    >>> path = LocalEngine(graph_from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> f = np.array([[0.9, 0.1], [0.8, 0.2], [0.8, 0.2], [0.7, 0.3]])
+    >>> accumulated_weights(f, np.array([0, 3]), path, PPR()).round(2)
+    array([[0.75, 0.16],
+           [0.7 , 0.21]])
     """
     spread = engine.propagate(np.asarray(probabilities, dtype=np.float64), scheme)
     return np.asarray(spread[known])
@@ -48,6 +57,16 @@ def leave_one_out(
 
     Row j is what propagating the labels without that of j, unclamped, gives at j: exactly Ā Y less
     what j sends back to itself. That takes a column for each label, a block of them at a time.
+
+    A path of four labelled nodes: of the first one only its neighbour speaks, for class 0.
+
+    >>> from proptrain import PPR, LocalEngine, graph_from_edges
+    >>> path = LocalEngine(graph_from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> leave_one_out(np.array([0, 0, 1, 1]), np.arange(4), 2, path, PPR(0.5, steps=1)).round(2)
+    array([[0.2 , 0.  ],
+           [0.2 , 0.17],
+           [0.17, 0.2 ],
+           [0.  , 0.2 ]])
     """
     start = one_hot(codes, known, n_classes).astype(np.float64)
     from_all = engine.propagate(start, scheme)[known]
@@ -62,6 +81,15 @@ def leave_fold_out(
 
     Like `leave_one_out`, in time that does not grow with the number of labels: one propagation for
     each fold. ``folds`` (L,) are those of `proptrain.data.splits.deal_folds`.
+
+    >>> from proptrain import PPR, LocalEngine, graph_from_edges
+    >>> path = LocalEngine(graph_from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> codes, known, folds = np.array([0, 0, 1, 1]), np.arange(4), np.array([0, 1, 0, 1])
+    >>> leave_fold_out(codes, known, folds, 2, path, PPR(0.5, steps=1)).round(2)
+    array([[0.2 , 0.  ],
+           [0.2 , 0.17],
+           [0.17, 0.2 ],
+           [0.  , 0.2 ]])
     """
 
     def tell(learnt: Codes, nodes: Codes) -> NDArray[Any]:
@@ -75,6 +103,17 @@ def cross_fit(codes: Codes, known: Codes, folds: Codes, n_classes: int, tell: Te
     """Return what is told of each fold by one who learns from all the others, shape (L, C).
 
     Labels that are in no fold are always learnt from, and their rows are empty.
+
+    One who tells every node the class that it has learnt most often:
+
+    >>> def commonest(learnt, nodes):
+    ...     return np.tile(np.bincount(learnt[learnt >= 0], minlength=2) / 2, (len(nodes), 1))
+    >>> codes, known, folds = np.array([0, 0, 1, 1]), np.arange(4), np.array([0, 1, 0, 1])
+    >>> cross_fit(codes, known, folds, 2, commonest)
+    array([[0.5, 0.5],
+           [0.5, 0.5],
+           [0.5, 0.5],
+           [0.5, 0.5]])
     """
     told = np.zeros((len(known), n_classes))
     for fold in range(folds.max(initial=ALWAYS_IN) + 1):

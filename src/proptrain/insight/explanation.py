@@ -31,7 +31,12 @@ Role = Literal["training", "stopping", "unlabelled"]
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts of a sum over nodes, the largest first."""
+    """The parts of a sum over nodes, the largest first.
+
+    >>> parts = Parts(np.array([7]), sp.csr_array([[0.5, 0.25]]), np.array([[0.0, 1.0]]))
+    >>> parts.weights, parts.total, parts.mean_steps.round(2)
+    (array([0.75]), array([0.  , 0.75]), array([0.33]))
+    """
 
     nodes: NDArray[np.int64]
     """(m,) whose signals they are."""
@@ -84,6 +89,19 @@ class Explanation:
 
     ``neighbours`` are the parts of the ensemble, one for each node whose prediction was averaged;
     None for label propagation, whose prediction is the soft label.
+
+    Of PTA+, the soft label is that of the first round, where each label counts as far as it is
+    trusted, and before classes are balanced and masses scaled; further rounds learn from
+    predictions.
+
+    >>> from proptrain import LabelPropagationClassifier
+    >>> y = ["left", None, None, "right"]
+    >>> clf = LabelPropagationClassifier().fit(None, y, graph=[(0, 1), (1, 2), (2, 3)])
+    >>> told = clf.explain(1)
+    >>> told.told, told.labels.nodes.tolist(), told.labels.shares.sum(axis=1).round(2).tolist()
+    ('left', [0, 3], [0.7, 0.3])
+    >>> bool(np.allclose(told.labels.total / told.labels.total.sum(), told.probabilities))
+    True
     """
 
     node: int
@@ -137,8 +155,9 @@ def explain_node(
     operator, mixing = normalise(classifier.graph_, classifier.normalisation), _mixing(classifier)
     known = np.setdiff1d(train, left_out)
     held = known if classifier.clamp else None
-    onehot = one_hot(codes, known, len(classifier.classes_)).astype(np.float64)
-    labels = _parts(received_weights(operator, mixing, node, held), onehot, known)
+    sent = one_hot(codes, known, len(classifier.classes_)).astype(np.float64)
+    sent[train] *= trust_in_labels(classifier, train)[:, None]
+    labels = _parts(received_weights(operator, mixing, node, held), sent, known)
     neighbours = None
     probabilities = classifier.label_distributions_[node]
     if hasattr(classifier, "probabilities_"):
@@ -175,6 +194,19 @@ def _parts(
     return Parts(nodes[order].astype(np.int64), sp.csr_array(mine[order]), sent[order])
 
 
+def trust_in_labels(classifier: GraphClassifier, train: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how far each training label is trusted, shape (t,): 1 unless the model doubts it."""
+    trust = getattr(classifier, "trust_", None)
+    if trust is None:
+        return np.ones(len(train))
+    if len(trust) != len(train):
+        raise InvalidInputError(
+            f"A model must have a trust for each of its {len(train):,} training labels, got "
+            f"{len(trust):,}. Fit it again."
+        )
+    return np.asarray(trust, dtype=np.float64)
+
+
 def _mixing(classifier: GraphClassifier) -> tuple[float, ...]:
     return classifier._scheme().mixing
 
@@ -182,9 +214,10 @@ def _mixing(classifier: GraphClassifier) -> tuple[float, ...]:
 def can_explain(classifier: Any) -> bool:
     """Tell whether the predictions of this classifier are sums that can be taken apart."""
     from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
+    from proptrain.plus import PTAPlusClassifier
 
-    is_sum = isinstance(classifier, PTAClassifier | LabelPropagationClassifier)
-    return is_sum and getattr(classifier, "equal_hops", None) is None
+    sums = PTAClassifier | PTAPlusClassifier | LabelPropagationClassifier
+    return isinstance(classifier, sums) and getattr(classifier, "equal_hops", None) is None
 
 
 def _check_is_a_sum(classifier: Any) -> None:
@@ -194,8 +227,8 @@ def _check_is_a_sum(classifier: Any) -> None:
     given = f"{kind}(equal_hops=…)" if getattr(classifier, "equal_hops", None) is not None else kind
     raise InvalidInputError(
         "Only predictions that are sums of propagated parts can be explained: those of "
-        f"PTAClassifier without equal_hops and of LabelPropagationClassifier; got {given}. Fit one "
-        "of those (`proptrain fit --method PTA` or LP)."
+        "PTAClassifier without equal_hops, PTAPlusClassifier and LabelPropagationClassifier; got "
+        f"{given}. Fit one of those (`proptrain fit --method PTA`, PTA+ or LP)."
     )
 
 

@@ -27,13 +27,14 @@ class CorrectAndSmoothClassifier(GraphClassifier):
     propagated and added, scaled to the mean error (correct); then the result, with the known
     labels put in, is propagated (smooth). Stopping nodes only stop: their labels are not put in.
 
+    All parameters that are not listed here are those of `PTAClassifier`.
+
     Parameters
     ----------
-    alpha, steps : float, int
-        Weight of the restart and number of steps, for errors and predictions alike.
-    normalisation, n_hidden, dropout, learning_rate, weight_decay, max_epochs, patience,
-    stopping_fraction, n_neighbors, unlabelled, random_state
-        As in `PTAClassifier`.
+    alpha : float
+        Weight of the restart, for errors and predictions alike.
+    steps : int
+        Number of steps of each propagation.
 
     Examples
     --------
@@ -114,7 +115,9 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         spread = engine.propagate(errors, self._scheme(), fixed=train)
         size = np.abs(spread).sum(axis=1, keepdims=True)
         mean_size = np.abs(errors[train]).sum(axis=1).mean()
-        corrected = f + np.divide(mean_size, size, out=np.zeros_like(size), where=size > 0) * spread
+        # What is next to nothing is not an error; scaled up it would leave the finite numbers.
+        told = size > 1e-30
+        corrected = f + np.divide(mean_size, size, out=np.zeros_like(size), where=told) * spread
         corrected[train] = truth[train]
         smoothed = engine.propagate(corrected, self._scheme())
         return to_distributions(np.maximum(smoothed, 0), to_distributions(f, f))

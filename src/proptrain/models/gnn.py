@@ -43,6 +43,8 @@ class GNNClassifier(GraphClassifier):
     These are what the paper compares PTA with: every step of training spreads over the whole
     graph. They are trained by cross entropy, mean over the training nodes, and stop as PTA does.
 
+    Parameters and attributes that are not listed here are those of `PTAClassifier`.
+
     Parameters
     ----------
     architecture : {"APPNP", "PPNP", "GCN", "SGCN", "DAGNN", "MLP"}
@@ -58,15 +60,6 @@ class GNNClassifier(GraphClassifier):
     ensemble : bool
         If False, nodes are told by the network without the graph, which then serves training
         alone (APPNP, PPNP, SGCN).
-    normalisation, n_hidden, dropout, learning_rate, weight_decay, max_epochs, patience,
-    stopping_fraction, n_neighbors, unlabelled, random_state
-        As in `PTAClassifier`.
-
-    Attributes
-    ----------
-    classes_, label_distributions_, transduction_, reached_, history_, n_iter_, best_epoch_,
-    stopping_
-        As in `PTAClassifier`.
 
     Examples
     --------

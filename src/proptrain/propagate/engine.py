@@ -27,7 +27,17 @@ MANY_ENTRIES = 1 << 22
 
 
 class Engine(Protocol):
-    """Carries out propagation; where it keeps its state is its own affair."""
+    """Carries out propagation; where it keeps its state is its own affair.
+
+    A path of four nodes; the ends are held fixed:
+
+    >>> import numpy as np
+    >>> from proptrain import PPR, graph_from_edges
+    >>> engine: Engine = LocalEngine(graph_from_edges([(0, 1), (1, 2), (2, 3)]), "row")
+    >>> signal = np.array([[1.0], [0.0], [0.0], [0.0]])
+    >>> engine.propagate(signal, PPR(alpha=0.5, steps=2), fixed=np.array([0, 3])).ravel()
+    array([1.    , 0.25  , 0.0625, 0.    ])
+    """
 
     def propagate(
         self,

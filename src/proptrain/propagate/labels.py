@@ -57,6 +57,17 @@ def propagate_labels(
     Y <- (1-a) Â Y + a Y0, K times. Clamped, the known rows are put back to their one-hot after
     every step; unclamped, the result is exactly Ā Y0. Rows are *not* distributions: their sum
     is the mass that reached the node, and the loss of step 2 wants it that way.
+
+    A path of four nodes whose ends are labelled:
+
+    >>> from proptrain import PPR, LocalEngine, graph_from_edges
+    >>> path = LocalEngine(graph_from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> labels, known = np.array([0, -1, -1, 1]), np.array([0, 3])
+    >>> propagate_labels(labels, known, 2, path, PPR(alpha=0.1, steps=10)).round(2)
+    array([[1.  , 0.  ],
+           [0.64, 0.27],
+           [0.27, 0.64],
+           [0.  , 1.  ]], dtype=float32)
     """
     known = np.asarray(known)
     start, fixed = one_hot(labels, known, n_classes, room), known if clamp else None
@@ -69,6 +80,16 @@ def equal_labels(
     """Return for each node and class the number of known nodes within that many hops (n, C).
 
     Scaled so that the whole has as much mass as there are known nodes: the loss stays a mean.
+
+    A path of four nodes whose ends are labelled: each counts for the nodes within one hop.
+
+    >>> from proptrain import PPR, LocalEngine, graph_from_edges
+    >>> path = LocalEngine(graph_from_edges([(0, 1), (1, 2), (2, 3)]))
+    >>> equal_labels(np.array([0, -1, -1, 1]), np.array([0, 3]), 2, path, hops=1)
+    array([[0.5, 0. ],
+           [0.5, 0. ],
+           [0. , 0.5],
+           [0. , 0.5]], dtype=float32)
     """
     known = np.flatnonzero(known) if np.asarray(known).dtype == bool else np.asarray(known)
     counts = np.zeros((len(labels), n_classes), dtype=np.float32)

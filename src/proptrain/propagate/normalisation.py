@@ -27,6 +27,10 @@ def plain_operator(graph: Graph, kind: Normalisation = "symmetric") -> PlainOper
     """Return the same Â for a graph whose weights are all 1, as factors of rows and columns.
 
     Its entries lie in the graph's own arrays, so it takes next to no memory.
+
+    >>> pair = plain_operator(Graph(sp.csr_array([[0, 1], [1, 0]])))
+    >>> pair.indices, pair.indptr
+    (array([1, 0], dtype=int32), array([0, 1, 2], dtype=int32))
     """
     adjacency = graph.adjacency
     out, into = factors_of(np.diff(adjacency.indptr).astype(np.float64), kind)

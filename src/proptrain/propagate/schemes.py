@@ -59,7 +59,11 @@ class PPR:
 
 @dataclass(frozen=True)
 class Power:
-    """Â^K, as in SGCN: no restart, c_k = 1."""
+    """Â^K, as in SGCN: no restart, c_k = 1.
+
+    >>> Power(steps=2).mixing, coefficients(Power(steps=2))
+    ((1.0, 1.0), array([0., 0., 1.]))
+    """
 
     steps: int = 2
 

@@ -28,6 +28,17 @@ def told_by_others(
     The known nodes of each class are dealt out to the folds; a fold is left out while the others'
     labels are propagated, so no label speaks for itself. It takes a propagation for each fold,
     however many labels there are. Of the only label of its class nothing is told.
+
+    Two pairs; what each node's fellow says of it:
+
+    >>> from proptrain import PPR, LocalEngine, graph_from_edges
+    >>> pairs = LocalEngine(graph_from_edges([(0, 1), (2, 3)]))
+    >>> codes, known = np.array([0, 0, 1, 1]), np.arange(4)
+    >>> told_by_others(codes, known, 2, pairs, PPR(alpha=0.5, steps=1), n_folds=2)
+    array([[0.25, 0.  ],
+           [0.25, 0.  ],
+           [0.  , 0.25],
+           [0.  , 0.25]], dtype=float32)
     """
     folds = deal_folds(codes[known], n_folds, np.random.RandomState(seed))
     told = np.zeros((len(known), n_classes), dtype=np.float32)
@@ -47,6 +58,12 @@ def trust_labels(
     A label that no other class outdoes has 1; otherwise the root of its class's mass by the
     other's, as far as its class has other labels that could have spoken for it (``patience``: how
     many of them count half).
+
+    Node 3 is given class 1, and the others say 0:
+
+    >>> told = np.array([[1, 0], [1, 0], [0, 1], [1, 0]], dtype=np.float32)
+    >>> trust_labels(told, np.array([0, 0, 1, 1])).round(2)
+    array([1.  , 1.  , 1.  , 0.74], dtype=float32)
     """
     rows = np.arange(len(codes))
     own = told[rows, codes]

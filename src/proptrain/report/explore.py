@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.insight.explanation import can_explain
+from proptrain.insight.explanation import can_explain, trust_in_labels
 from proptrain.report.neighbourhood import class_marks
 from proptrain.report.svg import clean_text
 
@@ -34,7 +34,8 @@ MOST_BYTES = 7_000_000
 _FINE, _COARSE = 500_000, 2_000_000  # numbers of the network's that are kept in 2 bytes, in 1
 _N_TOLD = 5
 """So many classes of each node are kept with their probabilities."""
-_LONGEST_NAME = 80
+_LONGEST_NAME, _ITS_END = 160, 60
+"""A longer name is cut in its middle: those of pages, say, differ at their ends."""
 _N_UNSURE = 6
 
 
@@ -80,7 +81,7 @@ def explorable_of(
     f = getattr(classifier, "probabilities_", None)
     kept = None if f is None or f.size > _COARSE else f
     fine = kept is not None and kept.size <= _FINE
-    classes = [clean_text(str(name)) for name in class_names or classifier.classes_]
+    classes = [short_name(name) for name in class_names or classifier.classes_.tolist()]
     content = script_json(
         {
             **_nodes_to_json(classifier),
@@ -91,6 +92,7 @@ def explorable_of(
             "normalisation": classifier.normalisation,
             "mixing": list(classifier._scheme().mixing),
             "clamp": bool(classifier.clamp),
+            "trust": _trust_to_json(classifier),
             "f": None if kept is None else _in_units(kept, np.uint16 if fine else np.uint8),
             "fUnit": 65535 if fine else 255,
         }
@@ -135,14 +137,34 @@ def _nodes_to_json(classifier: GraphClassifier) -> dict[str, Any]:
     }
 
 
+def _trust_to_json(classifier: GraphClassifier) -> str | None:
+    """Return how far each node's label is trusted; None if all are trusted alike."""
+    if not hasattr(classifier, "trust_"):
+        return None
+    _, train = classifier._known_among(0)
+    trust = np.ones(classifier.graph_.n_nodes, dtype=np.float32)
+    trust[train] = trust_in_labels(classifier, train)
+    return _bytes(trust)
+
+
 def _ids(names: Sequence[Any] | None, n_nodes: int) -> list[str] | None:
     """Return what nodes are called; None if they are called by their numbers."""
     if names is None:
         return None
-    texts = [clean_text(str(name)) for name in names]
-    if texts == list(map(str, range(n_nodes))):
-        return None
-    return [t if len(t) <= _LONGEST_NAME else t[: _LONGEST_NAME - 1] + "…" for t in texts]
+    texts = [short_name(name) for name in names]
+    return None if texts == list(map(str, range(n_nodes))) else texts
+
+
+def short_name(name: Any) -> str:
+    """Return what a node or a class is called in the page.
+
+    >>> short_name("https://" + 100 * "very" + "/long/1.html")[-13:]
+    'y/long/1.html'
+    """
+    text = clean_text(str(name))
+    if len(text) <= _LONGEST_NAME:
+        return text
+    return f"{text[: _LONGEST_NAME - _ITS_END - 1]}…{text[-_ITS_END:]}"
 
 
 def _by_sureness(classifier: GraphClassifier) -> list[int]:

@@ -44,7 +44,7 @@ _PANEL_WIDTH, _PANEL_HEIGHT = (WIDTH - _LEFT - _RIGHT - _GAP) / _COLUMNS, 140.0
 _HANDLE, _BETWEEN = 3.4, 2.2  # of a legend: lengths of a line and of a gap, in letters' heights
 _LOOKS: dict[str, dict[str, Any]] = {
     "PTA": {"color": BLUE, "marker": "o", "linestyle": "-"},
-    "PTA+": {"color": PURPLE, "marker": "X", "linestyle": "-"},  # never beside GCN
+    "PTA+": {"color": PURPLE, "marker": "h", "linestyle": (0, (12, 1.6))},
     "APPNP": {"color": ORANGE, "marker": "s", "linestyle": (0, (5, 1.6))},
     "PTS": {"color": GREEN, "marker": "^", "linestyle": (0, (5, 1.6, 1, 1.6))},
     "GCN": {"color": PURPLE, "marker": "D", "linestyle": (0, (2, 1.4))},

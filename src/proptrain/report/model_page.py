@@ -1,4 +1,4 @@
-"""The page about one model: how it was trained, how good it is, and every node explained."""
+"""The page about one model: what it tells, how good it is, and every node explained."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proptrain.report.explore import explorable_of
+from proptrain.insight.calibration import N_BINS, reliability, with_temperature
+from proptrain.report.explore import explorable_of, short_name
 from proptrain.report.page import Report, package_versions
+from proptrain.report.parts import ClassRow, ReliabilityCurve, Suspect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,27 +17,118 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from proptrain.classifier import GraphClassifier
+    from proptrain.insight.audit import Audit
+
+FEWEST_JUDGED = 20
+"""Of fewer nodes no reliability is drawn: it would be chance."""
+MOST_CLASSES = 200
+"""Of more, the largest are listed, and no confusion matrix is drawn: nobody could read it."""
+_NODES_PER_BIN = 20
 
 
 def model_report(
-    classifier: GraphClassifier, *, names: Sequence[Any] | None, title: str, command: str
+    classifier: GraphClassifier,
+    *,
+    names: Sequence[Any] | None,
+    title: str,
+    command: str,
+    suspects: tuple[Suspect, ...] = (),
 ) -> Report:
     """Return the page about a fitted model; ``names`` are what its nodes are called."""
-    stop = classifier.stopping_
+    stop, n_classes = classifier.stopping_, len(classifier.classes_)
+    n_trainings = _count_trainings(classifier)
     return Report(
         title=title,
         subtitle=_subtitle(classifier),
         facts=_facts(classifier),
         methods=(),
         history=getattr(classifier, "history_", None),
-        best_epoch=getattr(classifier, "best_epoch_", None),
-        confusion=_confusion(classifier) if stop.size else None,
+        # Of several trainings, each has a best epoch of its own.
+        best_epoch=getattr(classifier, "best_epoch_", None) if n_trainings == 1 else None,
+        confusion=_confusion(classifier) if stop.size and n_classes <= MOST_CLASSES else None,
         class_names=tuple(str(name) for name in classifier.classes_),
         command=command,
         versions=package_versions(),
-        trained="This model",
+        trained=_trained(classifier, n_trainings),
         judged="Stopping",
         explore=explorable_of(classifier, names),
+        suspects=suspects,
+        classes=_class_rows(classifier),
+        reliability=_reliability(classifier),
+    )
+
+
+def suspects_of(
+    audit: Audit, names: Sequence[Any] | None = None, class_names: Sequence[str] | None = None
+) -> tuple[Suspect, ...]:
+    """Return the audited labels as the page lists them."""
+    called = [short_name(name) for name in class_names or audit.classes.tolist()]
+    given, suggested = (
+        np.searchsorted(audit.classes, labels) for labels in (audit.given, audit.suggested)
+    )
+    columns = (audit.nodes, given, suggested, audit.suspicion, audit.suspect)
+    return tuple(
+        Suspect(
+            node=node,
+            name=short_name(node if names is None else names[node]),
+            given=called[old],
+            suggested=called[new],
+            suspicion=suspicion,
+            is_suspect=is_suspect,
+        )
+        for node, old, new, suspicion, is_suspect in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    )
+
+
+def reliability_curves(
+    told: NDArray[np.float64], codes: NDArray[np.int64], temperature: float
+) -> tuple[ReliabilityCurve, ...]:
+    """Return the curves of predictions (m, C) as they are and with a temperature.
+
+    There are up to 15 bins, fewer for few nodes; of fewer than 20 nodes there is no curve at all.
+    """
+    if len(codes) < FEWEST_JUDGED:
+        return ()
+    n_bins = int(np.clip(len(codes) // _NODES_PER_BIN, 4, N_BINS))
+    before, after = told, with_temperature(told, temperature)
+    return tuple(
+        ReliabilityCurve(
+            name,
+            tuple(bins.counts.tolist()),
+            tuple(bins.confidence.tolist()),
+            tuple(bins.accuracy.tolist()),
+            bins.error,
+        )
+        for name, bins in (
+            ("as told", reliability(before, codes, n_bins)),
+            ("calibrated", reliability(after, codes, n_bins)),
+        )
+    )
+
+
+def _reliability(classifier: GraphClassifier) -> tuple[ReliabilityCurve, ...]:
+    stop = classifier.stopping_
+    if not stop.size:
+        return ()
+    told, codes = classifier.label_distributions_[stop], classifier.given_[stop]
+    return reliability_curves(told, codes, classifier.find_temperature())
+
+
+def _count_trainings(classifier: GraphClassifier) -> int:
+    rounds, networks = (getattr(classifier, name, 0) for name in ("n_rounds", "n_networks"))
+    return int((rounds + 1) * max(networks, 1))
+
+
+def _trained(classifier: GraphClassifier, n_trainings: int) -> str:
+    if n_trainings == 1:
+        return "This model, epoch by epoch."
+    n_kept = getattr(classifier, "n_kept_", 1)
+    kept = "all" if n_kept == n_trainings else f"the first {n_kept}" if n_kept > 1 else "the first"
+    return (
+        f"Its {n_trainings} trainings one after another, epoch by epoch; each round learns from "
+        f"what the one before it tells. What {kept} of them tell{'' if n_kept > 1 else 's'} counts."
     )
 
 
@@ -70,6 +163,24 @@ def _facts(classifier: GraphClassifier) -> tuple[tuple[str, str], ...]:
         ("Reached by a label", f"{classifier.reached_.mean():.1%}"),
     ]
     return (*facts, *([("Right on stopping", f"{right:.1%}")] if right is not None else []))
+
+
+def _class_rows(classifier: GraphClassifier) -> tuple[ClassRow, ...]:
+    n_classes, given = len(classifier.classes_), classifier.given_
+    told, stop = classifier.label_distributions_.argmax(axis=1), classifier.stopping_
+    held_out = np.bincount(given[stop], minlength=n_classes)
+    right = np.bincount(given[stop][told[stop] == given[stop]], minlength=n_classes)
+    counts = (
+        np.bincount(given[given >= 0], minlength=n_classes),
+        np.bincount(told[given < 0], minlength=n_classes),
+        held_out,
+        right,
+    )
+    largest = np.argsort(-(counts[0] + counts[1]), kind="stable")[:MOST_CLASSES]
+    codes = np.sort(largest)
+    names = [short_name(name) for name in classifier.classes_[codes].tolist()]
+    columns = (column[codes].tolist() for column in counts)
+    return tuple(ClassRow(*row) for row in zip(names, *columns, strict=True))
 
 
 def _confusion(classifier: GraphClassifier) -> NDArray[np.int64]:

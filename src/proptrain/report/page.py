@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from proptrain.report.explore import Explorable, Unexplorable
-    from proptrain.report.parts import ReliabilityCurve, Suspect
+    from proptrain.report.parts import ClassRow, ReliabilityCurve, Suspect
     from proptrain.train.loop import History
 
 _SCRIPTS = ("elements", "model", "layout", "picture", "search", "explorer", "sorting")
@@ -66,7 +66,7 @@ class Report:
     command: str
     """The command that made the page."""
     versions: tuple[tuple[str, str], ...]
-    trained: str = "One run of PTA"
+    trained: str = "One run of PTA, epoch by epoch."
     """Says whose training is shown."""
     judged: str = "Test"
     """The nodes that the confusion matrix counts: Test or Stopping."""
@@ -76,6 +76,8 @@ class Report:
     """Labels in doubt, the likeliest to be wrong first."""
     reliability: tuple[ReliabilityCurve, ...] = ()
     """Whether probabilities are right: as they are, and perhaps calibrated."""
+    classes: tuple[ClassRow, ...] = ()
+    """What is known and told of each class."""
 
 
 def render_report(report: Report) -> str:
@@ -105,7 +107,9 @@ def render_report(report: Report) -> str:
         reliability_svg=(
             Markup(parts.reliability_plot(report.reliability)) if report.reliability else None
         ),
+        judged_any=any(row.n_held_out for row in report.classes),
         suspects=report.suspects[:MOST_SUSPECTS],
+        n_suspect=sum(suspect.is_suspect for suspect in report.suspects),
         # These are ours, and JSON that was made to stand in a script.
         script=None if script is None else Markup(script),
         script_hash=None if script is None else _hash_of(script),

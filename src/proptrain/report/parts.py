@@ -25,6 +25,23 @@ class Suspect:
     suggested: str
     suspicion: float
     """How likely the given label is wrong, from 0 to 1."""
+    is_suspect: bool = False
+    """Whether so much speaks against it that it would be replaced."""
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """What is known of a class, and what is told."""
+
+    name: str
+    n_given: int
+    """Labels of this class that were given."""
+    n_told: int
+    """Nodes without a label that are told to be of this class."""
+    n_held_out: int
+    """Labels of this class that were kept from training."""
+    n_right: int
+    """How many of these are told right."""
 
 
 @dataclass(frozen=True)

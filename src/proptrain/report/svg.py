@@ -59,16 +59,22 @@ _SETTINGS: dict[str, Any] = {
     "legend.handlelength": 2.4,
     "lines.linewidth": 1.3,
 }
-_UNWRITABLE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+_UNWRITABLE = "\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff"
+_TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Marks that turn the direction of the text that follows, which may be ours."""
+_UNSHOWN = re.compile(f"[{_UNWRITABLE}{_TURNING}]")
 
 
 def clean_text(text: str) -> str:
-    r"""Return the text with a � for each character that no XML or UTF-8 file can hold.
+    r"""Return the text with a � for each character that cannot, or must not, be shown.
 
-    >>> clean_text("a\x00b")
-    'a�b'
+    No XML or UTF-8 file can hold some; others turn the direction of all that follows, so that a
+    name could make a page read otherwise than it is written.
+
+    >>> clean_text("a\x00b"), clean_text("file\u202egpj.exe")
+    ('a�b', 'file�gpj.exe')
     """
-    return _UNWRITABLE.sub("\ufffd", text)
+    return _UNSHOWN.sub("\ufffd", text)
 
 
 @contextmanager

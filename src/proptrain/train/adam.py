@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from proptrain.kernels.adam import adam_step
 from proptrain.train.predictor import Network
@@ -40,3 +44,15 @@ class Adam:
                     weight_decay=self._weight_decay if one is self._decayed else 0.0,
                 )
                 one.grad = None
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that the next step depends on beside weights and gradients."""
+        means = {f"mean{place}": mean for place, mean in enumerate(self._means)}
+        squares = {f"square{place}": square for place, square in enumerate(self._squares)}
+        return {**means, **squares, "steps": np.array([self._n_steps])}
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `state` returned."""
+        self._n_steps = int(state["steps"][0])
+        for place, (mean, square) in enumerate(zip(self._means, self._squares, strict=True)):
+            mean[:], square[:] = state[f"mean{place}"], state[f"square{place}"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ from proptrain.data.mapped import forget, room_for, row_sums
 from proptrain.train.backend import Backend
 from proptrain.train.learner import Forward, Targets, finite, judged_rows
 from proptrain.train.predictor import Network
+from proptrain.train.snapshot import named, random_to_json, set_random, unnamed
 from proptrain.train.stopping import StoppingNodes
+from proptrain.train.team import ALONE, Team, part_of
 from proptrain.train.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -63,6 +65,9 @@ class BatchLearner:
     A batch's loss counts as much more as the batch is smaller than all that train: on average it
     is the loss of all, and the weight decay keeps its share. Steps that see less are shorter: the
     learning rate is divided by the root of the number of batches, as is usual with Adam.
+
+    Of a ``team`` each looks at its part of every batch, and all make the same step: that of the
+    batch, up to the order in which its gradients are added up.
     """
 
     def __init__(
@@ -76,12 +81,13 @@ class BatchLearner:
         backend: Backend,
         batch_size: int,
         seed: int,
+        team: Team = ALONE,
     ) -> None:
         self._trained_rows = np.flatnonzero(row_sums(soft_labels))
         self._judged_rows = judged_rows(self._trained_rows, stop)
         random = np.random.default_rng([seed, 1])  # beside the weights' own
         self._batches = Batches(self._trained_rows, batch_size, random)
-        self._size = batch_size
+        self._size, self._team = batch_size, team
         self._model, self._features, self._soft_labels = model, features, soft_labels
         self._stop, self._weighting, self._backend = stop, weighting, backend
         self._loss_weight = settings.loss_weight
@@ -92,24 +98,31 @@ class BatchLearner:
         """Make the steps of an epoch; returns the losses that they were made with, added up."""
         losses, penalties = [], []
         for rows in self._batches:
-            log_f, f = self._forward(rows, drop=self._model.drops)
-            loss = self._targets(self._soft_labels, rows).loss(log_f, self._weighting(f, epoch))
-            losses.append(loss.item())
+            losses.append(self._find_gradients(rows, epoch))
             penalties.append(self._optimiser.penalty())
             finite(losses[-1] + penalties[-1], epoch)
-            loss = loss * (len(self._trained_rows) / len(rows))
-            loss.backward()  # type: ignore[no-untyped-call]
             self._optimiser.step()
         return sum(losses) + sum(penalties) / len(penalties)
 
+    def _find_gradients(self, rows: NDArray[np.int64], epoch: int) -> float:
+        """Leave the gradients of a batch with the parameters; returns its loss."""
+        own, told = part_of(self._team, rows), 0.0
+        if len(own):
+            log_f, f = self._forward(own, drop=self._model.drops)
+            loss = self._targets(self._soft_labels, own).loss(log_f, self._weighting(f, epoch))
+            told = loss.item()
+            loss = loss * (len(self._trained_rows) / len(rows))
+            loss.backward()  # type: ignore[no-untyped-call]
+        return self._team.add_gradients(list(self._model.parameters()), told)
+
     def judge(self) -> tuple[float, float, float]:
         """Return the stopping loss, the agreement with the soft labels, the stopping accuracy."""
-        shape = self._stop.soft_labels.shape
         is_read_out = self._stop.read_out is not None
-        told = room_for(shape if is_read_out else (len(self._stop.nodes), shape[1]), np.float32)
-        stop_loss, n_alike, n_counted = 0.0, 0, 0
-        for first in range(0, len(self._judged_rows), self._size):
-            rows = self._judged_rows[first : first + self._size]
+        told = room_for(self._stop.soft_labels.shape if is_read_out else (0, 0), np.float32)
+        stop_loss, n_alike, n_counted, n_right = 0.0, 0, 0, 0
+        judged = part_of(self._team, self._judged_rows)
+        for first in range(0, len(judged), self._size):
+            rows = judged[first : first + self._size]
             with torch.no_grad():
                 log_f, f_tensor = self._forward(rows)
             f = f_tensor.cpu().numpy()
@@ -121,9 +134,25 @@ class BatchLearner:
                 forget(told)
             else:
                 here = np.flatnonzero(np.isin(self._stop.nodes, rows))
-                told[here] = f[np.searchsorted(rows, self._stop.nodes[here])]
-        accuracy = self._stop.accuracy(told) if is_read_out else self._stop.accuracy_of(told)
-        return stop_loss, n_alike / n_counted if n_counted else float("nan"), accuracy
+                likeliest = f[np.searchsorted(rows, self._stop.nodes[here])].argmax(axis=1)
+                n_right += int((likeliest == self._stop.codes[here]).sum())
+        sums = self._team.add([stop_loss, n_alike, n_counted, n_right])
+        share = sums[1] / sums[2] if sums[2] else float("nan")
+        accuracy = self._stop.accuracy(told) if is_read_out else sums[3] / len(self._stop.nodes)
+        return sums[0], share, accuracy
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what the next epoch depends on beside the weights: arrays, and what JSON holds."""
+        randoms = {"batches": self._batches.random, "dropout": self._model.random}
+        return named("optimiser", self._optimiser.state()), {
+            name: random_to_json(random) for name, random in randoms.items()
+        }
+
+    def go_on(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self._optimiser.set_state(unnamed("optimiser", arrays))
+        set_random(self._batches.random, numbers["batches"])
+        set_random(self._model.random, numbers["dropout"])
 
     def _forward(
         self, rows: NDArray[np.int64], *, drop: bool = False

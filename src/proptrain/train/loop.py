@@ -18,10 +18,12 @@ from proptrain.errors import InvalidInputError
 from proptrain.kernels.threads import counting_tiny_as_zero
 from proptrain.train.backend import KERNELS, Backend
 from proptrain.train.batches import BatchLearner
-from proptrain.train.learner import Learner
+from proptrain.train.learner import Learner, finite
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
+from proptrain.train.snapshot import Keeper, Snapshot, named, unnamed
 from proptrain.train.stopping import EarlyStopping, StoppingNodes
+from proptrain.train.team import ALONE, Team
 from proptrain.train.weighting import Adaptive, Weighting, gamma_of
 
 Weights: TypeAlias = dict[str, NDArray[np.float32]]
@@ -34,7 +36,11 @@ NewNetwork: TypeAlias = Callable[[torch.Generator], Network]
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """The settings of step 2; the defaults are the paper's for PTA."""
+    """The settings of step 2; the defaults are the paper's for PTA.
+
+    >>> TrainSettings(dropout=0.5).learning_rate
+    0.1
+    """
 
     n_hidden: int = 64
     dropout: float = 0.0
@@ -74,7 +80,11 @@ def _is_in(low: float, value: Any, high: float = math.inf) -> bool:
 
 @dataclass(frozen=True)
 class History:
-    """One number for each epoch that was run."""
+    """One number for each epoch that was run.
+
+    >>> History(stop_accuracy=(0.5, 0.75)).stop_accuracy[-1]
+    0.75
+    """
 
     train_loss: tuple[float, ...] = ()
     """Loss that the epoch's step was made with, regularisation included."""
@@ -90,7 +100,11 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The best weights of a predictor, and how it came to them."""
+    """The best weights of a predictor, and how it came to them.
+
+    >>> Trained(weights={}, best_epoch=1, history=History(gamma=(0.0, 0.01))).history.gamma[1]
+    0.01
+    """
 
     weights: Weights
     best_epoch: int
@@ -109,6 +123,8 @@ def train_predictor(
     network: NewNetwork | None = None,
     backend: Backend = KERNELS,
     batch_size: int | None = None,
+    team: Team = ALONE,
+    keeper: Keeper | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
@@ -118,8 +134,21 @@ def train_predictor(
     another network than the two layers of `Predictor`, for example one whose scores depend on
     other nodes too. ``backend`` computes. With a ``batch_size`` an epoch is a step for each batch
     of so many nodes with a soft label, shuffled by the seed; features and soft labels may then lie
-    in files (`numpy.memmap`), and no more than a batch of them is in memory. ``on_epoch`` is told
-    each epoch's number and stopping accuracy, for a progress bar.
+    in files (`numpy.memmap`), and no more than a batch of them is in memory. With batches several
+    processes can train together (``team``), and a ``keeper`` has a snapshot after each epoch, from
+    which the same call goes on elsewhere. ``on_epoch`` is told each epoch's number and stopping
+    accuracy, for a progress bar.
+
+    Four nodes whose features say what they are, two of them to stop by:
+
+    >>> X = np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
+    >>> soft_labels = np.array([[1, 0], [0, 1], [0, 0], [0, 0]], dtype=np.float32)
+    >>> stop = StoppingNodes(np.array([2, 3]), np.array([0, 1]), soft_labels[[2, 3, 0, 1]])
+    >>> trained = train_predictor(X, soft_labels, stop, settings=TrainSettings(max_epochs=30))
+    >>> trained.history.stop_accuracy[trained.best_epoch]
+    1.0
+    >>> predict_probabilities(trained.weights, X).argmax(axis=1)
+    array([0, 1, 0, 1])
     """
     settings, weighting = settings or TrainSettings(), weighting or Adaptive()
     _check_shapes(features, soft_labels, stop.soft_labels)
@@ -132,20 +161,32 @@ def train_predictor(
         raise InvalidInputError(
             f"batch_size must be None or a whole number, at least 1, got {batch_size!r}."
         )
+    if batch_size is None and (keeper is not None or team.size > 1):
+        raise InvalidInputError("Several processes, and snapshots, need a batch_size.")
+    if team.size > 1 and stop.read_out is not None:
+        raise InvalidInputError("Several processes can stop by f alone, without a read_out.")
     new = network or _two_layers(backend, *sizes, settings)
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
     parts = (model, features, soft_labels, stop, weighting, settings, backend)
-    learner = Learner(*parts) if batch_size is None else BatchLearner(*parts, batch_size, seed)
+    learner = (
+        Learner(*parts) if batch_size is None else BatchLearner(*parts, batch_size, seed, team)
+    )
     stopping, epochs = EarlyStopping(settings.patience), []
+    if keeper is not None and (before := keeper.load()) is not None:
+        epochs = _go_on(before, model, learner, stopping)
     with _one_thread_if(sp.issparse(features)), counting_tiny_as_zero():
-        for epoch in range(settings.max_epochs):
+        for epoch in range(len(epochs), 0 if stopping.has_ended else settings.max_epochs):
             train_loss = learner.step(epoch)
             stop_loss, agreed, accuracy = learner.judge()
+            finite(stop_loss, epoch)  # or the weights behind it could be the ones that are kept
             gamma = gamma_of(weighting, epoch)
             epochs.append((train_loss, stop_loss, agreed, accuracy, gamma))
             if on_epoch is not None:
                 on_epoch(epoch, accuracy)
-            if stopping.is_over(epoch, accuracy, stop_loss, model):
+            is_over = stopping.is_over(epoch, accuracy, stop_loss, model)
+            if keeper is not None:
+                keeper.save(_snapshot(model, learner, stopping, epochs))
+            if is_over:
                 break
     stopping.restore(model)
     weights = {name: value.cpu().numpy().copy() for name, value in model.state_dict().items()}
@@ -155,7 +196,14 @@ def train_predictor(
 def predict_probabilities(
     weights: Weights, features: NDArray[np.float32] | sp.csr_array
 ) -> NDArray[np.float32]:
-    """Return f(X), shape (n, C), of the network with these weights."""
+    """Return f(X), shape (n, C), of the network with these weights.
+
+    >>> weights = {"weight1": np.eye(2), "weight2": np.array([[1.0, 0], [0, 1]])}
+    >>> weights = {name: np.float32(values) for name, values in weights.items()}
+    >>> predict_probabilities(weights, np.array([[1, 0], [0, 3]], dtype=np.float32)).round(2)
+    array([[0.73, 0.27],
+           [0.05, 0.95]], dtype=float32)
+    """
     model = Predictor(
         *(weights["weight1"].shape[0], weights["weight2"].shape[1]),
         n_hidden=weights["weight1"].shape[1],
@@ -172,7 +220,51 @@ def probabilities_told(
     model = _with_weights(network, weights).eval()
     with torch.no_grad():
         _, f = class_probabilities(model(FeatureMatrix(features)))
-    return np.asarray(f.numpy())
+    told = np.asarray(f.numpy())
+    _check_told(told, features)
+    return told
+
+
+def _check_told(told: NDArray[np.float32], features: NDArray[np.float32] | sp.csr_array) -> None:
+    """Raise if a network's sums left the finite numbers, which features of ordinary size cannot."""
+    lost = np.flatnonzero(~np.isfinite(told).all(axis=1))
+    if lost.size:
+        raise InvalidInputError(
+            "Features must be small enough to compute with, but the network's sums leave the "
+            f"finite numbers at {len(lost):,} of {len(told):,} nodes, the first is row {lost[0]}; "
+            f"the largest feature is {float(abs(features).max()):.3g}. Scale the features to "
+            "ordinary size (around 1), those of fitted and new nodes alike."
+        )
+
+
+def trained_so_far(snapshot: Snapshot) -> Trained:
+    """Return what a training had come to when a snapshot was taken."""
+    epochs = [tuple(epoch) for epoch in snapshot.numbers["epochs"]]
+    kept = unnamed("kept", snapshot.arrays)
+    return Trained(
+        kept, snapshot.numbers["stopping"]["best_epoch"], History(*zip(*epochs, strict=True))
+    )
+
+
+def _snapshot(
+    model: Network, learner: Learner | BatchLearner, stopping: EarlyStopping, epochs: list[Any]
+) -> Snapshot:
+    assert isinstance(learner, BatchLearner)
+    arrays, randoms = learner.state()
+    kept, stopped = stopping.state()
+    arrays = {**arrays, **named("weights", model.state_dict()), **named("kept", kept)}
+    return Snapshot(arrays, {"random": randoms, "stopping": stopped, "epochs": epochs})
+
+
+def _go_on(
+    before: Snapshot, model: Network, learner: Learner | BatchLearner, stopping: EarlyStopping
+) -> list[Any]:
+    """Put everything back to where it was; returns the epochs that were."""
+    assert isinstance(learner, BatchLearner)
+    _with_weights(model, unnamed("weights", before.arrays))
+    learner.go_on(before.arrays, before.numbers["random"])
+    stopping.go_on(unnamed("kept", before.arrays), before.numbers["stopping"])
+    return [tuple(epoch) for epoch in before.numbers["epochs"]]
 
 
 @contextmanager

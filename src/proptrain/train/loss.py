@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
+
+from proptrain.errors import InvalidInputError
+from proptrain.train.weighting import Adaptive, Weighting
 
 
 def soft_label_loss(
@@ -19,3 +23,48 @@ def soft_label_loss(
     if weights is not None:
         soft_labels = soft_labels * weights.detach()
     return -(soft_labels * log_probabilities).sum()
+
+
+class PTLoss(nn.Module):
+    """The loss of step 2 for any network of torch: lambda1/C · -Σ Ȳ f^gamma log f (section 4.2).
+
+    f is the softmax of the network's scores, and f^gamma a constant to the gradient. PTA is the
+    default; PTS is ``weighting=static``, PTD ``weighting=dynamic``; any function (f, epoch) ->
+    weights will do. Weight decay is the optimiser's affair.
+
+    Parameters
+    ----------
+    weighting : (confidence f (n, C), epoch from 0) -> weights (n, C)
+        None is `Adaptive()`, the paper's.
+    loss_weight : float
+        The paper's lambda1.
+
+    Examples
+    --------
+    In epoch 0 all weights are 1; later a soft label that the network does not believe counts less:
+
+    >>> loss, soft_labels = PTLoss(loss_weight=2), torch.tensor([[1.0, 0.0]])
+    >>> scores = torch.tensor([[0.0, 0.0]])
+    >>> [round(float(loss(scores, soft_labels, epoch)), 4) for epoch in (0, 100)]
+    [0.6931, 0.4287]
+    """
+
+    def __init__(self, weighting: Weighting | None = None, *, loss_weight: float = 0.05) -> None:
+        super().__init__()
+        self.weighting = weighting or Adaptive()
+        self.loss_weight = loss_weight
+
+    def forward(
+        self, scores: torch.Tensor, soft_labels: torch.Tensor, epoch: int = 0
+    ) -> torch.Tensor:
+        """Return the loss of scores (n, C) before their softmax, given the soft labels (n, C)."""
+        if scores.shape != soft_labels.shape:
+            raise InvalidInputError(
+                "Scores and soft labels must both have shape (n, C), got "
+                f"{tuple(scores.shape)} and {tuple(soft_labels.shape)}. Take the soft labels of "
+                "the same nodes, of a mini-batch for instance."
+            )
+        log_f = torch.log_softmax(scores, dim=1)
+        weights = self.weighting(log_f.detach().exp(), epoch)
+        scale = self.loss_weight / scores.shape[1]
+        return scale * soft_label_loss(log_f, soft_labels, weights)

@@ -46,6 +46,12 @@ class Predictor(Network):
     Shapes: W1 (f, h), b1 (h,), W2 (h, C), b2 (C,). Initial weights as the authors draw them, from
     ``generator`` alone: Kaiming uniform with mode fan_out and a = sqrt 5 on (in, out) matrices,
     biases uniform in ±1/sqrt(out).
+
+    >>> model = Predictor(3, 2, n_hidden=4, generator=torch.Generator().manual_seed(0))
+    >>> {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    {'weight1': (3, 4), 'bias1': (4,), 'weight2': (4, 2), 'bias2': (2,)}
+    >>> model(FeatureMatrix(np.ones((5, 3), dtype=np.float32))).shape
+    torch.Size([5, 2])
     """
 
     def __init__(

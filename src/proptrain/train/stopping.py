@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,12 @@ class StoppingNodes:
     as the training labels were. ``read_out`` turns the probabilities f(X) of all nodes into the
     scores whose argmax is judged: the ensemble, or None for f itself (the fast reading). So
     training needs no graph even to stop.
+
+    Nodes 2 and 3 of four; without a graph, f itself is judged:
+
+    >>> stop = StoppingNodes(np.array([2, 3]), np.array([0, 1]), np.eye(4, 2, dtype=np.float32))
+    >>> stop.accuracy(np.array([[1, 0], [1, 0], [1, 0], [0.6, 0.4]], dtype=np.float32))
+    0.5
     """
 
     nodes: NDArray[np.int64]
@@ -54,6 +60,12 @@ class EarlyStopping:
 
     Kept are the weights with the best accuracy, among those the ones with the lowest loss; they
     are copied, since a reference would follow every later step.
+
+    >>> stopping, model = EarlyStopping(patience=2), torch.nn.Linear(1, 1)
+    >>> [stopping.is_over(epoch, right, 1 + epoch, model) for epoch, right in enumerate([5, 4, 4])]
+    [False, False, True]
+    >>> stopping.best_epoch
+    0
     """
 
     def __init__(self, patience: int) -> None:
@@ -76,6 +88,29 @@ class EarlyStopping:
         self._best_accuracy = max(accuracy, self._best_accuracy)
         self._best_loss = min(loss, self._best_loss)
         self._epochs_left = self.patience if renewed else self._epochs_left - 1
+        return self.has_ended
+
+    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Return the weights kept, and the numbers that decide what is kept next."""
+        numbers = {
+            "best_epoch": self.best_epoch,
+            "best_accuracy": self._best_accuracy,
+            "best_loss": self._best_loss,
+            "kept_loss": self._kept_loss,
+            "epochs_left": self._epochs_left,
+        }
+        return dict(self._kept_weights), numbers
+
+    def go_on(self, kept: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self._kept_weights = {name: torch.tensor(array) for name, array in kept.items()}
+        self.best_epoch, self._epochs_left = numbers["best_epoch"], numbers["epochs_left"]
+        self._best_accuracy, self._best_loss = numbers["best_accuracy"], numbers["best_loss"]
+        self._kept_loss = numbers["kept_loss"]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether patience has run out."""
         return self._epochs_left <= 0
 
     def restore(self, model: Any) -> None:

@@ -18,7 +18,11 @@ Weighting: TypeAlias = Callable[[torch.Tensor, int], torch.Tensor]
 
 @dataclass(frozen=True)
 class Constant:
-    """w = f^gamma with the same gamma in every epoch."""
+    """w = f^gamma with the same gamma in every epoch.
+
+    >>> Constant(0.5)(torch.tensor([[0.25, 1.0]]), epoch=7)
+    tensor([[0.5000, 1.0000]])
+    """
 
     exponent: float
 
@@ -68,6 +72,10 @@ class Adaptive:
 
 
 def gamma_of(weighting: Weighting, epoch: int) -> float:
-    """Return the weighting's exponent in this epoch, NaN if it is no power of the confidence."""
+    """Return the weighting's exponent in this epoch, NaN if it is no power of the confidence.
+
+    >>> gamma_of(dynamic, 5), gamma_of(lambda f, epoch: f, 5)
+    (1.0, nan)
+    """
     gamma = getattr(weighting, "gamma", None)
     return float(gamma(epoch)) if callable(gamma) else math.nan

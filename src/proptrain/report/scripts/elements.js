@@ -8,6 +8,10 @@ const cut = (text, most) => {
   return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
 };
 
+/* A name amid a sentence: one that is written from right to left stays apart from the rest. */
+const FROM_THE_RIGHT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+const apart = (name) => (FROM_THE_RIGHT.test(name) ? `\u2068${name}\u2069` : name);
+
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);

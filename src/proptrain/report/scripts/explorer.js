@@ -25,14 +25,14 @@ class Explorer {
   classOf(code) {
     const mark = make("span", { class: `mark c${code % 8}`, "aria-hidden": "true" }, this.model.marks[code]);
     const name = make("span", { class: "class-name" }, this.model.classes[code]);
-    return make("span", { class: "class" }, mark, " ", name);
+    return make("span", { class: "class" }, mark, "\u00a0", name);
   }
 
   /* Shows a node that was searched for, and says what it is; the focus stays with the search. */
   choose(node) {
     const { model } = this;
     this.show(node);
-    this.say(`${model.name(node)}: told ${model.classes[model.told(node)]} with ${percent(model.sureness(node))}.`);
+    this.say(`${apart(model.name(node))}: told ${apart(model.classes[model.told(node)])} with ${percent(model.sureness(node))}.`);
   }
 
   /* Moves to another node; the heading takes the focus, since the button that was pressed goes. */
@@ -47,7 +47,7 @@ class Explorer {
     const name = this.model.name(node);
     byId("node-search").value = name;
     byId("node-name").replaceChildren(name);
-    history.replaceState(null, "", `#node=${encodeURIComponent(name)}`);
+    remember(name);
     this.showTold();
     this.showProbabilities();
     this.showParts();
@@ -115,7 +115,7 @@ class Explorer {
     const order = [...totals.keys()].filter((code) => totals[code] > 0);
     order.sort((a, b) => totals[b] - totals[a] || a - b);
     const shares = order.slice(0, 3)
-      .map((code) => `${this.model.classes[code]} ${percent(totals[code] / whole)}`);
+      .map((code) => `${apart(this.model.classes[code])} ${percent(totals[code] / whole)}`);
     const reach = parts.length === 1 ? "1 label reaches" : `${counted(parts.length, "label")} reach`;
     return `${reach} it, with ${whole.toPrecision(3)} of a whole label: ${shares.join(", ")}.`;
   }
@@ -125,7 +125,7 @@ class Explorer {
     const isBack = this.without.delete(source);
     if (!isBack) this.without.add(source);
     this.showParts();
-    this.say(`${isBack ? "With" : "Without"} the label of ${this.model.name(source)}: ${this.softLabel()}`);
+    this.say(`${isBack ? "With" : "Without"} the label of ${apart(this.model.name(source))}: ${this.softLabel()}`);
     byId("node-soft").focus();
   }
 
@@ -174,6 +174,15 @@ function restOf(parts, word, cells) {
   const rest = parts.slice(N_PARTS);
   const share = rest.reduce((sum, part) => sum + part.share, 0);
   return rest.length ? [row("rest", counted(rest.length, `other ${word}`), ...cells(number(percent(share))))] : [];
+}
+
+/* Puts the node's name into the address, where a page may have one of its own. */
+function remember(name) {
+  try {
+    history.replaceState(null, "", `#node=${encodeURIComponent(name)}`);
+  } catch (error) {
+    /* A preview without an address: the page works without. */
+  }
 }
 
 /* The node that the address names, after the #; -1 if it names none. */

@@ -12,6 +12,7 @@ function openModel(data) {
     mixing: data.mixing, clamp: data.clamp, nTold: data.nTold,
     given: read(data.given, Int16Array), role: read(data.role, Uint8Array),
     reached: read(data.reached, Uint8Array),
+    trust: data.trust === null ? new Float32Array(n).fill(1) : read(data.trust, Float32Array),
     toldClass: read(data.toldClass, Uint16Array), toldShare: read(data.toldShare, Uint16Array),
     f: data.f === null ? null : read(data.f, data.fUnit === 255 ? Uint8Array : Uint16Array),
     fUnit: data.fUnit, ids: data.ids,
@@ -98,13 +99,14 @@ function received(model, node, held, counts) {
 function labelParts(model, node, without) {
   const known = Uint8Array.from(model.role, (role, i) => Number(role === 1 && !without.has(i)));
   const { weights, moments, bySteps } = received(
-    model, node, model.clamp ? known : null, (i) => known[i],
+    model, node, model.clamp ? known : null, (i) => known[i] * model.trust[i],
   );
   const totals = new Float64Array(model.classes.length), parts = [];
   for (let i = 0; i < model.n; i += 1) {
     if (!known[i] || weights[i] === 0) continue;
-    totals[model.given[i]] += weights[i];
-    parts.push({ node: i, code: model.given[i], value: weights[i], steps: moments[i] / weights[i] });
+    const value = weights[i] * model.trust[i];
+    totals[model.given[i]] += value;
+    parts.push({ node: i, code: model.given[i], value, steps: moments[i] / weights[i] });
   }
   return finished(parts, totals, bySteps);
 }

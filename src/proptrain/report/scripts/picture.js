@@ -66,7 +66,7 @@ function writeBeside(group, model, { node, x, y, side, share, isSource, isCentre
   const told = share >= 0.01 ? percent(share, 0) : "";
   if (side !== 0) {
     const place = { x: x + side * (ring + 5), y, class: side > 0 ? "name right" : "name left" };
-    draw(group, "text", place, `${name} ${told}`.trim());
+    draw(group, "text", place, `${apart(name)} ${told}`.trim());
     return;
   }
   draw(group, "text", { x, y: y - ring - 8, class: isCentre ? "name centre" : "name" }, name);
@@ -77,10 +77,10 @@ const halfSize = (share) => Math.max(SMALLEST, LARGEST * Math.sqrt(Math.min(shar
 
 function hint(model, one) {
   const what = one.isSource
-    ? `label ${model.classes[one.code]}, ${percent(one.share)} of the soft label`
+    ? `label ${apart(model.classes[one.code])}, ${percent(one.share)} of the soft label`
     : `predicted ${model.classes[one.code]}`;
   const weight = one.weight > 0 ? `; ${percent(one.weight)} of the weight in the prediction` : "";
-  return `${model.name(one.node)}: ${what}${weight}`;
+  return `${apart(model.name(one.node))}: ${what}${weight}`;
 }
 
 function described(model, node, labels, shown) {

@@ -9,7 +9,7 @@ function findNodes(model, text) {
   let exact = -1;
   for (let i = 0; i < model.n; i += 1) {
     const name = model.name(i);
-    if (exact < 0 && name === text.trim()) exact = i;
+    if (exact < 0 && (name === text || name.trim() === text.trim())) exact = i;
     const at = name.toLowerCase().indexOf(wanted);
     if (at === 0) begins.push(i);
     else if (at > 0) holds.push(i);

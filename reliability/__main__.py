@@ -1,0 +1,36 @@
+"""What was tried, and what happened: python -m reliability --show docs/results/reliability."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from proptrain import cli
+from proptrain.cli.console import results
+from proptrain.files import whole_file
+from reliability.table import read_tried, table_of, with_table
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    show: Annotated[Path, typer.Option(help="Folder of JSON lines, as the scripts write them.")],
+    page: Annotated[
+        Path | None, typer.Option(help="Page to put the table into, between its two marks.")
+    ] = None,
+) -> None:
+    """Print the table of all faults and bad inputs that were tried, or put it into a page."""
+    table = table_of(read_tried(show))
+    if page is None:
+        results.file.write(table.to_markdown() + "\n")
+        return
+    content = with_table(page.read_text(encoding="utf-8"), table)
+    with whole_file(page, overwrite=True) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    cli.main(app, "python -m reliability")

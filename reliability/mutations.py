@@ -1,0 +1,129 @@
+"""Ways to spoil a file: bits, bytes, pieces, numbers; all drawn from a generator."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
+from random import Random
+
+_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_WORDS = (
+    *(b"0", b"-1", b"1", b"1000000000000", b"-9223372036854775809", b"18446744073709551616"),
+    *(b"1e308", b"1e400", b"-0.0", b"0.5", b"NaN", b"Infinity", b"null", b"true", b'"7"', b'""'),
+    *(b"[]", b"{}", b"[[[[[[[[[[[[]]]]]]]]]]]]", b"../../etc/passwd", b"/etc/passwd", b"\xff\xfe"),
+    *(b"\x00", b"\n", b",", b'"', b"=1+1", b"9" * 5000, "\u202e".encode(), b"\xed\xa0\x80"),
+)
+_INTEGERS = (0, 1, -1, 2**31 - 1, -(2**31), 2**40, 10**12, 2**62, 2**63 - 1, -(2**63))
+Spoil = Callable[[bytes, Random], bytes]
+
+
+def spoil(content: bytes, random: Random) -> bytes:
+    """Return a file's content spoilt in one way, or in a few."""
+    for _ in range(random.choice((1, 1, 1, 2, 5))):
+        content = random.choice(WAYS)(content, random)
+    return content
+
+
+def spoil_files(files: Mapping[str, bytes], random: Random) -> dict[str, bytes]:
+    """Return files of which one is spoilt, sometimes inside an archive; or lost, or swapped."""
+    found = dict(files)
+    name = random.choice(sorted(found))
+    way = random.random()
+    if way < 0.02 and len(found) > 1:
+        del found[name]
+    elif way < 0.06 and len(found) > 1:
+        other = random.choice(sorted(found))
+        found[name], found[other] = found[other], found[name]
+    elif found[name][:2] == b"PK" and way < 0.7:
+        found[name] = _spoil_member(found[name], random)
+    else:
+        found[name] = spoil(found[name], random)
+    return found
+
+
+def _spoil_member(archive: bytes, random: Random) -> bytes:
+    """Spoil what is in an archive, which is itself whole."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        members = {name: opened.read(name) for name in opened.namelist()}
+    spoilt, target = spoil_files(members, random), io.BytesIO()
+    with zipfile.ZipFile(target, "w", random.choice((0, zipfile.ZIP_DEFLATED))) as opened:
+        for name, content in spoilt.items():
+            opened.writestr(name, content)
+    return target.getvalue()
+
+
+def _flip_bits(content: bytes, random: Random) -> bytes:
+    found = bytearray(content)
+    for _ in range(random.choice((1, 1, 2, 8, 64)) if found else 0):
+        found[random.randrange(len(found))] ^= 1 << random.randrange(8)
+    return bytes(found)
+
+
+def _cut(content: bytes, random: Random) -> bytes:
+    return content[: random.randrange(len(content) + 1)]
+
+
+def _piece(content: bytes, random: Random) -> tuple[int, int]:
+    first = random.randrange(len(content) + 1)
+    return first, min(len(content), first + random.choice((1, 4, 16, 100, 1000)))
+
+
+def _remove(content: bytes, random: Random) -> bytes:
+    first, last = _piece(content, random)
+    return content[:first] + content[last:]
+
+
+def _repeat(content: bytes, random: Random) -> bytes:
+    first, last = _piece(content, random)
+    return content[:last] + content[first:last] * random.choice((1, 2, 50)) + content[last:]
+
+
+def _overwrite(content: bytes, random: Random) -> bytes:
+    first, last = _piece(content, random)
+    filling = random.choice((b"\x00", b"\xff", b"\x7f", bytes([random.randrange(256)])))
+    return content[:first] + filling * (last - first) + content[last:]
+
+
+def _change_number(content: bytes, random: Random) -> bytes:
+    """Put another word where a number stands in text."""
+    places = list(_NUMBER.finditer(content[:20_000]))
+    if not places:
+        return _insert(content, random)
+    place = random.choice(places)
+    return content[: place.start()] + random.choice(_WORDS) + content[place.end() :]
+
+
+def _change_integer(content: bytes, random: Random) -> bytes:
+    """Put another integer where one may stand in binary; most often near either end."""
+    size, form = random.choice(((4, "<i"), (8, "<q"), (8, ">q"), (2, "<h")))
+    if len(content) < size:
+        return content
+    last = len(content) - size
+    near = min(last, 200)
+    place = random.choice((random.randrange(near + 1), last - random.randrange(near + 1),
+                           random.randrange(last + 1)))  # fmt: skip
+    value = random.choice(_INTEGERS)
+    half = 1 << (8 * size - 1)
+    packed = struct.pack(form, (value + half) % (2 * half) - half)
+    return content[:place] + packed + content[place + size :]
+
+
+def _insert(content: bytes, random: Random) -> bytes:
+    place = random.randrange(len(content) + 1)
+    word = random.choice((*_WORDS, random.randbytes(random.choice((1, 8, 300)))))
+    return content[:place] + word + content[place:]
+
+
+def _empty(content: bytes, random: Random) -> bytes:
+    return random.choice((b"", b"\n", b"\x00", b"PK\x05\x06" + b"\x00" * 18, content * 2))
+
+
+WAYS: tuple[Spoil, ...] = (
+    *(_flip_bits, _flip_bits, _cut, _remove, _repeat, _overwrite),
+    *(_change_number, _change_number, _change_number, _change_integer, _insert),
+)
+"""Of how to spoil; those that come twice are drawn twice as often."""
+WAYS = (*WAYS, *WAYS, _empty)

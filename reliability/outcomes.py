@@ -1,0 +1,34 @@
+"""The lines that tell what was tried, how often, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from proptrain.json_lines import LineFile
+
+BEGINNING = b'{"fault": '
+"""Of each line."""
+
+
+def add_outcome(
+    file: LineFile, fault: str, outcomes: Iterable[str], command: str, **measured: Any
+) -> None:
+    """Write what was tried, its outcomes by their names and the command that repeats it."""
+    counts = Counter(outcomes)
+    line = {"fault": fault, "tried": counts.total(), "outcome": dict(counts), "command": command}
+    file.add({**line, **measured})
+
+
+def faults_in(lines: bytes) -> set[str]:
+    """Return what was tried already, for `proptrain.json_lines.open_lines`."""
+    return {json.loads(line)["fault"] for line in lines.splitlines()}
+
+
+def ready(path: Path) -> Path:
+    """Return the path of a file whose folder is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path

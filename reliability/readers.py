@@ -1,0 +1,214 @@
+"""Every reader with a set of whole files, what reads and uses them, and what signs them anew.
+
+Models and graphs carry checksums, which are no signature: a stranger can compute them anew. So
+half of what is spoilt is signed again, or the checksum would be all that was ever tried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from proptrain import PTAClassifier, fit_from_disk, save_graph
+from proptrain.bench.results import Measured, read_measured
+from proptrain.bench.tables import to_markdown
+from proptrain.bench.timing import Timed
+from proptrain.cli.predict import new_nodes
+from proptrain.cli.predict_disk import tables_from_disk
+from proptrain.data.disk import DiskGraph
+from proptrain.data.disk_build import build_graph
+from proptrain.data.disk_nodes import open_features, open_labels
+from proptrain.data.npz import read_npz, write_npz
+from proptrain.data.tables import Tables, read_tables
+from proptrain.disk_model import save_disk_model
+from proptrain.experiments.protocol import Run
+from proptrain.experiments.store import read_runs
+from proptrain.persistence import load_model, save_model
+from proptrain.propagate.blocked import BlockedEngine
+from proptrain.propagate.schemes import PPR
+
+Files = Mapping[str, bytes]
+_N_NODES = 24
+_TABLE: dict[str, Any] = {"id": "id", "label": "topic", "features": ["size", "words"]}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Whole files, and what reads them from a folder."""
+
+    name: str
+    files: Files
+    read: Callable[[Path], Any]
+    sign: Callable[[Files], dict[str, bytes]] = dict
+
+
+def all_readers(work: Path) -> list[Reader]:
+    """Make whole files for every reader in an empty folder."""
+    _write_tables(work)
+    tables = read_tables(work / "edges.csv", work / "nodes.csv", label="topic")
+    write_npz(tables.dataset, work / "data.npz")
+    save_graph(tables.dataset.graph, work / "graph", ids=tables.dataset.node_ids, n_blocks=2)
+    _write_models(work, tables)
+    _write_lines(work)
+
+    def files(*names: str) -> Files:
+        return {name: (work / name).read_bytes() for name in names}
+
+    def folder(name: str) -> Files:
+        return {path.name: path.read_bytes() for path in sorted((work / name).iterdir())}
+
+    csv, parquet = ("edges.csv", "nodes.csv"), ("edges.parquet", "nodes.parquet")
+    return [
+        Reader("npz data set", files("data.npz"), lambda at: read_npz(at / "data.npz")),
+        Reader("CSV tables", files(*csv), partial(_read_tables, names=csv)),
+        Reader("Parquet tables", files(*parquet), partial(_read_tables, names=parquet)),
+        Reader("CSV edge list, built", files("edges.csv"), partial(_build, name="edges.csv")),
+        Reader("Parquet edge list, built", files("edges.parquet"),
+               partial(_build, name="edges.parquet")),
+        Reader("features and labels, npy", files("features.npy", "labels.npy"), _read_arrays),
+        Reader("features, Parquet", files("features.parquet"),
+               lambda at: open_features(at / "features.parquet", _N_NODES)),
+        Reader("graph folder", folder("graph"), _use_graph, _sign_graph),
+        Reader("model folder", folder("model"), partial(_use_model, new=work / "new.csv"),
+               _sign_model),
+        Reader("model folder from disk", folder("disk"),
+               partial(_use_disk_model, new=work / "new.csv"), _sign_disk_model),
+        Reader("runs.jsonl", files("runs.jsonl"), lambda at: read_runs(at / "runs.jsonl")),
+        Reader("bench results", files("times.jsonl"),
+               lambda at: to_markdown(read_measured(at / "times.jsonl"))),
+        Reader("audit results", files("audit.jsonl"), _read_audit),
+    ]  # fmt: skip
+
+
+# --- reading and using --------------------------------------------------------------------------
+
+
+def _read_tables(at: Path, names: tuple[str, str]) -> Tables:
+    return read_tables(at / names[0], at / names[1], label="topic", weight="weight")
+
+
+def _build(at: Path, name: str) -> None:
+    graph = build_graph([at / name], at / "built", memory="64GB", weight="weight")
+    graph.verify()
+
+
+def _read_arrays(at: Path) -> None:
+    open_features(at / "features.npy", _N_NODES)
+    open_labels(at / "labels.npy", _N_NODES)
+
+
+def _use_graph(at: Path) -> None:
+    graph = DiskGraph(at)
+    graph.verify()
+    graph.ids()
+    graph.to_graph()
+    BlockedEngine(graph, memory="64GB").propagate(np.eye(graph.n_nodes, 2), PPR(0.1, steps=2))
+
+
+def _use_model(at: Path, new: Path) -> None:
+    saved = load_model(at)
+    saved.estimator.predict_proba()
+    new_nodes(saved, new, None, {})
+
+
+def _use_disk_model(at: Path, new: Path) -> None:
+    for nodes in (None, new):
+        for _ in tables_from_disk(at, nodes, None, calibrated=False):
+            pass
+
+
+def _read_audit(at: Path) -> Any:
+    from benchmarks.audit.task import read_done
+
+    return read_done(at / "audit.jsonl")
+
+
+# --- signing ------------------------------------------------------------------------------------
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _sign_model(files: Files) -> dict[str, bytes]:
+    told = json.loads(files["model.json"])
+    told.pop("checksum", None)
+    told["files"] = {name: _sha256(files.get(name, b"")) for name in told["files"]}
+    told["checksum"] = _sha256(json.dumps(told, ensure_ascii=False, sort_keys=True).encode())
+    return {**files, "model.json": json.dumps(told).encode()}
+
+
+def _sign_disk_model(files: Files) -> dict[str, bytes]:
+    told = json.loads(files["disk_model.json"])
+    told["files"] = {name: _sha256(files.get(name, b"")) for name in told["files"]}
+    return {**files, "disk_model.json": json.dumps(told).encode()}
+
+
+def _sign_graph(files: Files) -> dict[str, bytes]:
+    told = json.loads(files["manifest.json"])
+    told.pop("checksum", None)
+    stored = [told["degrees"], told["ids"], told["order"]]
+    for block in told["blocks"]:
+        stored += [block["indptr"], block["indices"], block["weights"]]
+    for one in filter(None, stored):
+        one["sha256"] = _sha256(files.get(one["name"], b""))
+    told["checksum"] = _sha256(json.dumps(told, sort_keys=True).encode())
+    return {**files, "manifest.json": json.dumps(told).encode()}
+
+
+# --- whole files --------------------------------------------------------------------------------
+
+
+def _write_tables(work: Path) -> None:
+    random = np.random.default_rng(0)
+    classes = np.arange(_N_NODES) % 2
+    names = [f"n{node}" for node in range(_N_NODES)]
+    size = np.round(random.random(_N_NODES) + classes, 3)
+    words = np.where(classes, "red blue", "green")
+    topic = np.where(random.random(_N_NODES) < 0.6, np.where(classes, "a", "b"), "")
+    nodes = pd.DataFrame({"id": names, "size": size, "words": words, "topic": topic})
+    ends = random.integers(0, _N_NODES, (2 * _N_NODES, 2))
+    edges = pd.DataFrame(ends, columns=["source", "target"]).map(lambda node: names[node])
+    edges["weight"] = np.round(random.random(len(edges)) + 0.5, 2)
+    nodes.assign(id=[f"new{node}" for node in range(_N_NODES)]).to_csv(
+        work / "new.csv", index=False
+    )
+    features = pd.DataFrame(random.random((_N_NODES, 3)), columns=list("abc"))
+    for name, table in {"nodes": nodes, "edges": edges, "features": features}.items():
+        table.to_csv(work / f"{name}.csv", index=False)
+        table.to_parquet(work / f"{name}.parquet", index=False, compression=None)
+    np.save(work / "features.npy", features.to_numpy())
+    np.save(work / "labels.npy", np.where(topic == "", -1, classes))
+
+
+def _write_models(work: Path, tables: Tables) -> None:
+    data = tables.dataset
+    assert data.class_names is not None
+    y = np.array([*data.class_names, None], dtype=object)[data.labels]
+    classifier = PTAClassifier(unlabelled=None, max_epochs=3, device="cpu", random_state=0)
+    classifier.fit(data.features, y, graph=data.graph)
+    kept: dict[str, Any] = {"encoder": tables.encoder, "table": _TABLE}
+    save_model(work / "model", classifier, node_ids=data.node_ids, **kept)
+    graph = DiskGraph(work / "graph")
+    fitted = fit_from_disk(classifier, graph, data.features, y, memory="64GB")
+    save_disk_model(work / "disk", classifier, fitted, graph, **kept)
+
+
+def _write_lines(work: Path) -> None:
+    runs = [Run("cora", "PTA", seed, 0, 0.8, 0.8, 10, 5, 1.0).to_json() for seed in range(3)]
+    timed = {"ours": Timed((0.1, 0.2, 0.3), 0), "theirs": Timed((0.2, 0.3, 0.4), 0)}
+    measured = Measured("step", "one step", "small", "ours", timed, 10.0, "bytes").to_json()
+    audit = {"dataset": "cora", "kind": "pair", "rate": 0.1, "seed": 0, "validation": False}
+    audit |= {"code": "c", "measured": {"auroc audit": 0.9}}
+    lines = {"runs": runs, "times": [measured] * 2, "audit": [audit] * 2}
+    for name, contents in lines.items():
+        text = "".join(json.dumps(content) + "\n" for content in contents)
+        (work / f"{name}.jsonl").write_text(text)

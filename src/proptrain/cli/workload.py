@@ -1,0 +1,68 @@
+"""What a command will take, said before it begins; --force begins all the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from proptrain.cli.console import say
+
+if TYPE_CHECKING:
+    from proptrain.classifier import GraphClassifier
+    from proptrain.data.dataset import Dataset
+    from proptrain.workload import FitSizes
+
+_WORTH_SAYING = 1_000_000_000
+"""Bytes from which on a fit's memory is said beforehand."""
+_LONG = 1.0
+"""Seconds of an epoch from which on they are said beforehand."""
+
+
+def sizes_of(dataset: Dataset) -> FitSizes:
+    """Return what a fit to a data set is given."""
+    is_weighted = bool((dataset.graph.adjacency.data != 1).any())
+    n_entries = 2 * dataset.graph.n_edges
+    return sizes_from(dataset.features, n_entries, dataset.n_classes, is_weighted=is_weighted)
+
+
+def sizes_from(features: Any, n_entries: int, n_classes: int, *, is_weighted: bool) -> FitSizes:
+    """Return what a fit is given, by its features, dense or sparse."""
+    from proptrain.workload import FitSizes
+
+    stored = getattr(features, "nnz", None)
+    return FitSizes(features.shape[0], n_entries, features.shape[1], n_classes, stored, is_weighted)
+
+
+def tell_workload(
+    classifier: GraphClassifier, sizes: FitSizes, *, quiet: bool, force: bool, beside: int = 0
+) -> None:
+    """Say what a fit in memory takes if that is much, and raise if there is not so much.
+
+    ``beside`` are bytes that have to be read first.
+    """
+    from proptrain.workload import check_memory, estimate_fit
+
+    told = estimate_fit(classifier, sizes)
+    if not force:
+        check_memory(
+            told.memory + beside,
+            "This fit",
+            "Fit from disk instead (proptrain graph build, then fit --engine blocked), drop "
+            "columns, or begin all the same with --force.",
+        )
+    if not quiet and (told.memory > _WORTH_SAYING or told.epoch_seconds > _LONG):
+        say(f"takes {told}")
+
+
+def tell_limit(memory: str, useful: int, what: str, *, force: bool) -> None:
+    """Raise if a limit that the user gave is more than there is, and would be used up.
+
+    ``useful`` are the bytes that the work can make use of; it takes no more of a limit.
+    """
+    from proptrain.memory import left_of, parse_memory
+    from proptrain.workload import check_memory
+
+    if not force:
+        # The limit is for the whole process, and what it has already is no longer available.
+        needed = min(left_of(parse_memory(memory)), useful)
+        advice = "Give a smaller --memory, or begin all the same with --force."
+        check_memory(needed, f"{what}, with --memory {memory},", advice)

@@ -1,0 +1,85 @@
+"""A matrix whose rows lie in several files of a shared folder, looked at as if it were one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.disk import inverse
+from proptrain.data.mapped import forget
+from proptrain.data.shared import SharedFolder
+from proptrain.data.shared_graph import SharedGraph
+
+
+@dataclass(frozen=True, eq=False)
+class RowParts:
+    """Rows in the order of a graph's nodes, from files with those of a block each.
+
+    It has what is asked of a matrix in batches: shape, type, and some rows of it at a time. Where
+    the folder is mounted the files are mapped, else copied to this machine when first needed.
+    """
+
+    graph: SharedGraph
+    folder: SharedFolder
+    name: str
+    n_columns: int
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, columns)."""
+        return self.graph.n_nodes, self.n_columns
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.graph.n_nodes
+
+    def __getitem__(self, nodes: slice | NDArray[Any]) -> NDArray[Any]:
+        """Return the rows of some nodes."""
+        wanted = np.arange(*nodes.indices(len(self))) if isinstance(nodes, slice) else nodes
+        rows = wanted if self._place is None else self._place[wanted]
+        picked = np.empty((len(rows), self.n_columns), self.dtype)
+        blocks = np.searchsorted(self.graph.bounds, rows, side="right") - 1
+        for number in np.unique(blocks):
+            here = blocks == number
+            part = self._part(int(number))
+            picked[here] = part[rows[here] - self.graph.bounds[number]]
+            forget(part)
+        return picked
+
+    @cached_property
+    def _place(self) -> NDArray[np.int64] | None:
+        return None if self.graph.order is None else inverse(self.graph.order)
+
+    @cached_property
+    def _parts(self) -> dict[int, NDArray[Any]]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel without what is mapped here."""
+        names = ("graph", "folder", "name", "n_columns")
+        return {name: self.__dict__[name] for name in names}
+
+    def _part(self, number: int) -> NDArray[Any]:
+        if number not in self._parts:
+            self._parts[number] = self.folder.map(part_name(self.name, number))
+        return self._parts[number]
+
+
+def part_name(name: str, number: int) -> str:
+    """Return the name of the file with a block's rows.
+
+    >>> part_name("soft", 3)
+    'soft-00003.npy'
+    """
+    return f"{name}-{number:05}.npy"

@@ -1,0 +1,251 @@
+"""A folder that several machines see: mounted, or at s3://, gs:// or what else pyarrow knows.
+
+Only arrays in .npy files go in and out, whole or some rows of them; nothing is unpickled. A file
+takes its name when it is whole: a machine that is lost while it writes leaves no half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.data.manifest import StoredArray
+from proptrain.data.mapped import SMALL, parts_of, room_for
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    UnreadableFileError,
+    UnwritableOutputError,
+)
+
+_ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)")
+
+
+def address_of(place: str | Path) -> str:
+    """Return a place as all machines write it: an absolute path, or an address such as s3://….
+
+    A `Path` of an address has lost one of its slashes, which comes back here.
+
+    >>> address_of(Path("s3://bucket/graph")), address_of("file:///graph")
+    ('s3://bucket/graph', '/graph')
+    """
+    found = _ADDRESS.fullmatch(str(place))
+    if found is not None and found[1] != "file":
+        return f"{found[1]}://{found[2]}"
+    return str(Path(f"/{found[2]}" if found else place).resolve())
+
+
+class SharedFolder:
+    """Reads and writes arrays in a folder by its address; travels as the address alone."""
+
+    def __init__(self, place: str | Path) -> None:
+        self.address = address_of(place)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel as an address; who receives it opens the folder anew."""
+        return {"address": self.address}
+
+    def __repr__(self) -> str:
+        """Show where it is."""
+        return f"SharedFolder({self.address!r})"
+
+    @property
+    def local(self) -> Path | None:
+        """Where it is mounted; None if it is at hand through the network alone."""
+        return None if _ADDRESS.fullmatch(self.address) else Path(self.address)
+
+    def within(self, name: str) -> SharedFolder:
+        """Return a folder in it."""
+        return SharedFolder(f"{self.address}/{name}")
+
+    def make(self) -> None:
+        """Make the folder."""
+        with self._writing(self.address):
+            self._files.create_dir(self._path, recursive=True)
+
+    def remove(self) -> None:
+        """Remove it with all that is in it."""
+        with self._writing(self.address):
+            self._files.delete_dir(self._path)
+
+    def read_bytes(self, name: str) -> Any:
+        """Return a file's content, as a buffer."""
+        with self._open(name) as file:
+            return file.read_buffer()
+
+    def read(self, name: str, stored: StoredArray | None = None) -> NDArray[Any]:
+        """Return an array; if it is known what was stored, only that is taken."""
+        content = self.read_bytes(name)
+        if stored is not None and content.size != stored.n_bytes:
+            raise self._broken(name, f"must have {stored.n_bytes:,} bytes, got {content.size:,}")
+        if stored is not None and (found := hashlib.sha256(content).hexdigest()) != stored.sha256:
+            raise self._broken(
+                name,
+                f"was changed after it was written: SHA-256 {found}, expected {stored.sha256}",
+            )
+        shape, dtype, first = self._header(name, io.BytesIO(content[:1024]))
+        n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if content.size != first + n_bytes:
+            raise self._broken(name, f"must have {first + n_bytes:,} bytes, got {content.size:,}")
+        if stored is not None and (dtype.str, shape) != (stored.dtype, (stored.length,)):
+            raise self._broken(name, f"holds {dtype} of shape {shape}")
+        return np.frombuffer(content, dtype, offset=first).reshape(shape)
+
+    def look(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Return the shape and the type of an array, of which no more is read than its header."""
+        with self._open(name) as file:
+            shape, dtype, first = self._header(name, file)
+            needed = first + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            if file.size() != needed:
+                raise self._broken(name, f"must have {needed:,} bytes, got {file.size():,}")
+            return shape, dtype
+
+    def read_rows(self, name: str, rows: slice | NDArray[Any]) -> NDArray[Any]:
+        """Return some rows of a matrix: a run of them is read as it lies, others part by part."""
+        with self._open(name) as file:
+            shape, dtype, first = self._header(name, file)
+            row_bytes = shape[1] * dtype.itemsize
+
+            def run(some: slice) -> NDArray[Any]:
+                file.seek(first + some.start * row_bytes)
+                content = file.read_buffer((some.stop - some.start) * row_bytes)
+                if content.size != (some.stop - some.start) * row_bytes:
+                    raise self._broken(name, "ends too early")
+                return np.frombuffer(content, dtype).reshape(-1, shape[1])
+
+            if isinstance(rows, slice):
+                return run(rows)
+            picked = np.empty((len(rows), shape[1]), dtype)
+            order = np.argsort(rows, kind="stable")
+            for part in parts_of(shape[0], row_bytes):
+                low, high = np.searchsorted(rows, [part.start, part.stop], sorter=order)
+                if low < high:
+                    wanted = order[low:high]
+                    picked[wanted] = run(part)[rows[wanted] - part.start]
+            return picked
+
+    def map(self, name: str, scratch: str | Path | None = None) -> NDArray[Any]:
+        """Return an array mapped: where it lies, or a copy of it without a name on this machine."""
+        shape, dtype = self.look(name)
+        if self.local is not None:
+            return np.lib.format.open_memmap(self.local / name, mode="r")
+        copy = room_for(shape, dtype, scratch, small=SMALL)
+        flat = copy.reshape(-1).view(np.uint8)
+        with self._open(name) as file:
+            file.seek(self._header(name, file)[2])
+            for part in parts_of(len(flat), 1):
+                flat[part] = np.frombuffer(file.read_buffer(part.stop - part.start), np.uint8)
+        return copy
+
+    def write(self, name: str, array: NDArray[Any]) -> None:
+        """Write an array to a file that is there once it is whole."""
+        header = io.BytesIO()
+        described = np.lib.format.header_data_from_array_1_0(np.ascontiguousarray(array))
+        np.lib.format.write_array_header_1_0(header, described)
+        self.write_bytes(name, header.getvalue(), np.ascontiguousarray(array))
+
+    def write_bytes(self, name: str, *contents: Any) -> None:
+        """Write a file that is there once it is whole."""
+        # Object stores show a file when it is closed, and moving one there means copying it.
+        beside = f".{name}.{secrets.token_hex(4)}" if self.local is not None else name
+        with self._writing(f"{self.address}/{name}"):
+            try:
+                with self._files.open_output_stream(f"{self._path}/{beside}") as file:
+                    for content in contents:
+                        file.write(memoryview(content).cast("B"))
+                if beside != name:
+                    self._files.move(f"{self._path}/{beside}", f"{self._path}/{name}")
+            except OSError:
+                if self.local is not None:
+                    (self.local / beside).unlink(missing_ok=True)
+                raise
+
+    @cached_property
+    def _opened(self) -> tuple[Any, str]:
+        import pyarrow as pa
+        from pyarrow import fs
+
+        try:
+            opened: tuple[Any, str] = fs.FileSystem.from_uri(self.address)
+        except (pa.ArrowException, OSError, ValueError, ImportError) as error:
+            raise InvalidInputError(
+                f"A shared folder must be a path, or an address such as s3://bucket/folder that "
+                f"pyarrow can open; got {self.address!r}: {error}."
+            ) from error
+        return opened
+
+    @property
+    def _files(self) -> Any:
+        return self._opened[0]
+
+    @property
+    def _path(self) -> str:
+        return self._opened[1]
+
+    @contextmanager
+    def _open(self, name: str) -> Iterator[Any]:
+        try:
+            with self._files.open_input_file(f"{self._path}/{name}") as file:
+                yield file
+        except (UnreadableFileError, FileFormatError):
+            raise
+        except OSError as error:
+            raise UnreadableFileError(
+                f"{self.address}/{name} cannot be read: {error.strerror or error}. It must be "
+                "whole, and every machine of the cluster must see it."
+            ) from error
+
+    @contextmanager
+    def _writing(self, place: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UnwritableOutputError(
+                f"{place} cannot be written: {error.strerror or error}. Choose another place."
+            ) from error
+
+    def _header(self, name: str, file: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+        """Return shape and type of an array, and where its numbers begin."""
+        try:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0
+            shape, is_fortran, dtype = (
+                read(file) if version == (1, 0) else np.lib.format.read_array_header_2_0(file)
+            )
+        except ValueError as error:
+            raise self._broken(name, f"is no .npy array ({error})") from error
+        if dtype.hasobject or is_fortran:
+            raise self._broken(name, "must be an array of numbers or text in C order")
+        return shape, dtype, file.tell()
+
+    def _broken(self, name: str, what: str) -> FileFormatError:
+        return FileFormatError(f"{self.address}/{name} {what}. Write it again.")
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """A file by its folder and name.
+
+    >>> SharedFile.at("s3://bucket/features.npy")
+    SharedFile(folder=SharedFolder('s3://bucket'), name='features.npy')
+    """
+
+    folder: SharedFolder
+    name: str
+
+    @classmethod
+    def at(cls, place: str | Path) -> SharedFile:
+        """Return the file at a path or address."""
+        folder, _, name = address_of(place).rpartition("/")
+        return cls(SharedFolder(folder or "/"), name)

@@ -1,0 +1,277 @@
+"""The three steps by a crew: blocks in, blocks out, and no matrix of all nodes anywhere.
+
+The same functions as `fit_from_disk` calls, in the same order and with the same random numbers.
+Signals are made where they are needed, block by block, from what lies in shared folders; what the
+next step needs is written there by whoever has computed it. Here are labels and flags of the nodes,
+one number each, and the network.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from proptrain.classifier import is_reached
+from proptrain.data.row_parts import RowParts, part_name
+from proptrain.data.shared import SharedFile, SharedFolder
+from proptrain.data.shared_graph import SharedGraph
+from proptrain.ensemble.predictions import spread_or_own
+from proptrain.errors import InvalidInputError, UnreadableFileError
+from proptrain.estimator import PTAClassifier
+from proptrain.from_disk import FittedFromDisk, check_able
+from proptrain.kernels import OnStep
+from proptrain.problem import label_roles
+from proptrain.propagate.cluster import ClusterEngine, Crew, Reference
+from proptrain.propagate.labels import one_hot
+from proptrain.train.loop import (
+    OnEpoch,
+    Trained,
+    TrainSettings,
+    Weights,
+    predict_probabilities,
+    train_predictor,
+)
+from proptrain.train.snapshot import Keeper
+from proptrain.train.stopping import StoppingNodes
+from proptrain.train.team import Team
+from proptrain.train.weighting import Weighting
+
+_N_PROPAGATIONS = 3
+"""Of the training labels, of the stopping labels, of the predictions."""
+SEEN = "seen"
+"""A file by which machines find out whether they see the same folder."""
+
+
+def count_features(features: SharedFile, n_nodes: int) -> int:
+    """Return how many columns features have, or say what is wrong with the file."""
+    shape, dtype = features.folder.look(features.name)
+    if len(shape) != 2 or shape[0] != n_nodes or dtype != np.float32:
+        raise InvalidInputError(
+            f"Features must be float32, with a row for each of the graph's {n_nodes:,} nodes; "
+            f"{features.name} has {dtype} of shape {shape}."
+        )
+    return shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingJob:
+    """All that a process needs to train, alone or in a team; it reads what it needs for itself."""
+
+    features: SharedFile
+    soft_labels: RowParts
+    stop_labels: RowParts
+    stop_nodes: NDArray[np.int64]
+    stop_codes: NDArray[np.int64]
+    weighting: Weighting
+    settings: TrainSettings
+    seed: int
+    batch_size: int
+
+    def run(self, team: Team, keeper: Keeper | None) -> Trained:
+        """Train, going on from the last snapshot of a keeper, if there is one."""
+        stop_labels = cast("NDArray[np.float32]", self.stop_labels)
+        return train_predictor(
+            self.features.folder.map(self.features.name),
+            cast("NDArray[np.float32]", self.soft_labels),
+            StoppingNodes(self.stop_nodes, self.stop_codes, stop_labels),
+            weighting=self.weighting,
+            settings=self.settings,
+            seed=self.seed,
+            batch_size=self.batch_size,
+            team=team,
+            keeper=keeper,
+        )
+
+
+class TrainingCrew(Crew, Protocol):
+    """A crew that can also train."""
+
+    def train(self, job: TrainingJob, n_workers: int | None, storage: SharedFolder) -> Trained:
+        """Have so many processes train together, with snapshots in a shared folder."""
+        ...
+
+    def see(self, folder: SharedFolder) -> None:
+        """Raise unless every machine sees a folder and what is written to it."""
+        ...
+
+
+def sees(folder: SharedFolder) -> bool:
+    """Tell whether what was written to a folder elsewhere can be read here."""
+    try:
+        return bytes(folder.read_bytes(SEEN)) == SEEN.encode()
+    except UnreadableFileError:
+        return False
+
+
+@contextmanager
+def work_folder(beside: str | Path) -> Iterator[SharedFolder]:
+    """Yield a new folder in a shared one for what is not finished; it is gone afterwards."""
+    folder = SharedFolder(beside).within(f".proptrain-{secrets.token_hex(8)}")
+    folder.make()
+    try:
+        yield folder
+    finally:
+        folder.remove()
+
+
+def fit_on_cluster(
+    classifier: PTAClassifier,
+    graph: SharedGraph | str | Path,
+    features: str | Path,
+    y: Any,
+    crew: TrainingCrew,
+    work: SharedFolder,
+    *,
+    n_workers: int | None = None,
+    stopping: Any = None,
+    on_epoch: OnEpoch | None = None,
+    on_step: OnStep | None = None,
+) -> FittedFromDisk:
+    """Fit a classifier's method and settings to a graph in a shared folder, by a crew.
+
+    ``features`` is a float32 .npy file that every machine sees; labels ``y`` (n,) are as in
+    `PTAClassifier.fit`; both in the order of the graph's nodes. Soft labels, snapshots of the
+    training and predictions go to ``work``, a shared folder: the result's distributions lie there.
+    Training is by ``n_workers`` processes, by default one on each machine.
+    """
+    shared = graph if isinstance(graph, SharedGraph) else SharedGraph(graph)
+    source = SharedFile.at(features)
+    shape = (shared.n_nodes, count_features(source, shared.n_nodes))
+    check_able(classifier, shape, shared.n_nodes)
+    if not classifier.fast:
+        raise InvalidInputError(
+            "On a cluster training must be stopped by the network alone (fast=True); this method "
+            "judges every epoch by an ensemble over the whole graph. Use PTA(F) instead: "
+            '--method "PTA(F)".'
+        )
+    random = check_random_state(classifier.random_state)
+    posing = {"stopping_fraction": classifier.stopping_fraction}
+    codes, classes, train, stop = label_roles(
+        y, stopping, random=random, unlabelled=classifier.unlabelled, **posing
+    )
+    if len(codes) != shared.n_nodes:
+        raise InvalidInputError(
+            f"y must have a label or a marker for each of the graph's {shared.n_nodes:,} nodes, "
+            f"got {len(codes):,}."
+        )
+    crew.see(work)
+    engine = ClusterEngine(shared, crew, classifier.normalisation)
+    task = _Task(engine, work, classifier, len(classes), on_step)
+    watched = stop if stop.size else train
+    soft_labels, reached = task.spread_labels("soft", codes, train)
+    stop_labels, _ = task.spread_labels("stop", codes, watched)
+    batch_size = classifier.batch_size
+    job = TrainingJob(
+        source,
+        soft_labels,
+        stop_labels,
+        watched,
+        codes[watched],
+        classifier._weighting(),
+        classifier._settings(classifier.loss_weight),
+        random.randint(2**31 - 1),
+        batch_size or shared.n_nodes,
+    )
+    trained = crew.train(job, n_workers, work)
+    for epoch, accuracy in enumerate(trained.history.stop_accuracy):
+        if on_epoch is not None:
+            on_epoch(epoch, accuracy)
+    told = cast("NDArray[np.float32]", task.predict(source, trained.weights))
+    return FittedFromDisk(classes, trained, codes, stop, told, reached, batch_size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """The steps that the crew takes, and where their results go."""
+
+    engine: ClusterEngine
+    work: SharedFolder
+    classifier: PTAClassifier
+    n_classes: int
+    on_step: OnStep | None
+
+    def spread_labels(
+        self, name: str, codes: NDArray[np.int64], known: NDArray[np.int64]
+    ) -> tuple[RowParts, NDArray[np.bool_]]:
+        """Have labels propagated and written; returns them, and which nodes they reached."""
+        crew, graph = self.engine.crew, self.engine.graph
+        spoken = np.full(graph.n_nodes, -1, np.int64)
+        spoken[known] = codes[known]
+        sources = [
+            crew.call(label_rows, spoken[graph.nodes(rows)], self.n_classes)[0]
+            for rows in self.engine.rows
+        ]
+        told = self._spread(sources, known if self.classifier.clamp else None)
+        del sources
+        flags = [
+            crew.call(keep_labels, self.work, part_name(name, number), told.pop(0))[0]
+            for number in range(graph.n_blocks)
+        ]
+        reached = np.zeros(graph.n_nodes, dtype=bool)
+        for rows, flag in zip(self.engine.rows, crew.get(flags), strict=True):
+            reached[graph.nodes(rows)] = flag
+        return RowParts(graph, self.work, name, self.n_classes), reached
+
+    def predict(self, features: SharedFile, weights: Weights) -> RowParts:
+        """Have every node told by the network, and that propagated and written."""
+        crew, graph = self.engine.crew, self.engine.graph
+        network = crew.put(weights)
+        own = [
+            crew.call(tell_rows, network, features, graph.nodes(rows), apart=True)[0]
+            for rows in self.engine.rows
+        ]
+        told = self._spread(own, None)
+        crew.get(
+            [
+                crew.call(keep_predictions, self.work, part_name("told", number), *scores)[0]
+                for number, scores in enumerate(zip(told, own, strict=True))
+            ]
+        )
+        return RowParts(graph, self.work, "told", self.n_classes)
+
+    def _spread(self, sources: list[Reference], fixed: NDArray[np.int64] | None) -> list[Reference]:
+        def tell(share: float) -> None:
+            if self.on_step is not None:
+                self.on_step(share / _N_PROPAGATIONS)
+
+        scheme = self.classifier._scheme()
+        return self.engine.spread(sources, self.n_classes, np.float32, scheme, fixed, tell)
+
+
+def label_rows(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
+    """Return the one-hot rows of some nodes; -1 is without a label."""
+    return one_hot(codes, np.flatnonzero(codes >= 0), n_classes)
+
+
+def tell_rows(
+    weights: Weights, features: SharedFile, nodes: slice | NDArray[Any]
+) -> NDArray[np.float32]:
+    """Return f(X) of some nodes, whose features are read from where they lie."""
+    rows = features.folder.read_rows(features.name, nodes)
+    if not len(rows):
+        return np.zeros((0, weights["weight2"].shape[1]), np.float32)
+    return predict_probabilities(weights, rows)
+
+
+def keep_labels(
+    work: SharedFolder, name: str, soft_labels: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """Write soft labels; returns which nodes have any."""
+    work.write(name, soft_labels)
+    return is_reached(soft_labels)
+
+
+def keep_predictions(
+    work: SharedFolder, name: str, scores: NDArray[np.float32], own: NDArray[np.float32]
+) -> int:
+    """Write the predictions of a block of nodes as distributions; returns how many."""
+    work.write(name, spread_or_own(scores, own).astype(np.float32))
+    return len(own)

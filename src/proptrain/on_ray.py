@@ -1,0 +1,272 @@
+"""Ray, and the only file that knows it: a crew made of a Ray cluster.
+
+Tasks go around, not actors: what a worker or a whole machine had is made again from the tasks that
+made it, back to the files if need be, and nothing here has to notice. What tasks return lies in
+Ray's object store, which writes to disk what does not fit; only results below 100 KB come along
+with the answer. Training is ray.train's, on torch's processes, with a snapshot after each epoch.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from proptrain.data.shared import SharedFolder
+from proptrain.errors import ClusterError, InvalidInputError, MissingPackageError, ProptrainError
+from proptrain.fit_cluster import SEEN, TrainingJob, sees
+from proptrain.propagate.cluster import ClusterEngine
+from proptrain.propagate.normalisation import Normalisation
+from proptrain.train.loop import Trained, trained_so_far
+from proptrain.train.snapshot import Snapshot
+from proptrain.train.team import ALONE, TorchTeam
+
+# Read when it is imported: nothing is told to others, and an error is told once, by us.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+try:
+    import ray
+    from ray import exceptions
+except ImportError as error:
+    raise MissingPackageError(
+        "The engine ray needs the package ray: pip install 'proptrain[ray]', here and on every "
+        "machine of the cluster."
+    ) from error
+
+REACH_SECONDS = 5.0
+"""How long to wait for a cluster to answer."""
+RETRIES = 5
+"""How often a task is done again after its worker or machine was lost."""
+_HALF = 2
+"""Of a machine's store, what a task is given and what it returns; others run beside it."""
+
+
+class RayCrew:
+    """The workers of a Ray cluster; one on this machine alone if there is no address.
+
+    Use it in a ``with`` statement: the connection, or the cluster that was started, ends with it.
+    If Ray is connected already, that connection is used and left as it is.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        self._is_ours = not ray.is_initialized()
+        if self._is_ours:
+            _connect(address)
+
+    def __enter__(self) -> RayCrew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            ray.shutdown()
+
+    @property
+    def task_memory(self) -> int:
+        """Bytes that a task may need, on the machine that has least for each of its CPUs."""
+        return min(
+            min(
+                int(node["Resources"].get("memory", 0) / max(1, node["Resources"].get("CPU", 1))),
+                int(node["Resources"].get("object_store_memory", 0)) // _HALF,
+            )
+            for node in _nodes()
+        )
+
+    def put(self, value: Any) -> Any:
+        """Have something kept in the object store."""
+        return ray.put(value)
+
+    def call(
+        self, function: Callable[..., Any], *arguments: Any, n_results: int = 1, apart: bool = False
+    ) -> list[Any]:
+        """Have a function called somewhere; returns a reference to each of its results."""
+        how = "SPREAD" if apart else "DEFAULT"
+        called = _remote(function).options(num_returns=n_results, scheduling_strategy=how)
+        told = called.remote(*arguments)
+        return [told] if n_results == 1 else told
+
+    def get(self, references: Sequence[Any]) -> list[Any]:
+        """Wait for results and bring them here; raises what was raised in the making."""
+        with _ours():
+            return list(ray.get(list(references)))
+
+    def see(self, folder: SharedFolder) -> None:
+        """Raise unless every machine sees a folder and what is written to it."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        folder.write_bytes(SEEN, SEEN.encode())
+        for node in _nodes():
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            name = node["NodeManagerAddress"]
+            is_seen = _remote(sees).options(scheduling_strategy=there).remote(folder)
+            if not self.get([is_seen])[0]:
+                raise ClusterError(
+                    f"Every machine must see the folder {folder.address}, but {name} does not. "
+                    "Give one that all share (--shared), mounted everywhere or such as s3://…."
+                )
+
+    def train(self, job: TrainingJob, n_workers: int | None, storage: SharedFolder) -> Trained:
+        """Have so many processes train together, one on each machine unless told otherwise."""
+        from ray import train
+        from ray.train.torch import TorchConfig, TorchTrainer
+
+        trainer = TorchTrainer(
+            _train_in_team,
+            train_loop_config={"job": job},
+            torch_config=TorchConfig(backend="gloo"),  # our kernels compute on CPUs
+            scaling_config=train.ScalingConfig(
+                num_workers=n_workers or len(_nodes()), placement_strategy="SPREAD"
+            ),
+            run_config=train.RunConfig(
+                name="training",
+                storage_path=storage.address,
+                failure_config=train.FailureConfig(max_failures=RETRIES),
+                checkpoint_config=train.CheckpointConfig(num_to_keep=2),
+            ),
+        )
+        try:
+            with _ours():
+                result = trainer.fit()
+        except train.TrainingFailedError as error:
+            failures = getattr(error, "worker_failures", {}).values()
+            for cause in map(_cause_of, failures):
+                if isinstance(cause, ProptrainError):
+                    raise cause from error
+            raise ClusterError(f"Training on the cluster failed: {error}") from error
+        assert result.checkpoint is not None  # there is one after each epoch
+        with result.checkpoint.as_directory() as folder:
+            return trained_so_far(Snapshot.read(Path(folder)))
+
+
+class RayEngine(ClusterEngine):
+    """Propagates over a graph in a shared folder, by the workers of a Ray cluster.
+
+    ``graph`` is a folder that every machine sees: a path, or an address such as s3://bucket/graph.
+    ``address`` is the cluster's ("auto" finds one that runs on this machine); without one, a
+    cluster of this machine alone is started. Use it in a ``with`` statement, which ends that.
+    """
+
+    def __init__(
+        self,
+        graph: str | Path,
+        normalisation: Normalisation = "symmetric",
+        *,
+        address: str | None = None,
+        scratch: str | Path | None = None,
+    ) -> None:
+        self._ray = RayCrew(address)
+        super().__init__(graph, self._ray, normalisation, scratch=scratch)
+
+    def __enter__(self) -> RayEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ray.__exit__()
+
+
+def _connect(address: str | None) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        ray.init(address="local", include_dashboard=False, **quiet)
+        return
+    if address.startswith("ray://"):
+        raise InvalidInputError(
+            f"The address must be host:port of a cluster's head, or auto; got {address!r}. From "
+            "outside of a cluster have it run the command: ray job submit -- proptrain fit …"
+        )
+    if address != "auto":
+        _check_answers(address)
+    try:
+        ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, OSError, ValueError) as error:
+        raise ClusterError(
+            f"The Ray cluster at {address} cannot be used: {error}. Start one with ray start "
+            "--head, and run this on one of its machines."
+        ) from error
+
+
+def _check_answers(address: str) -> None:
+    """Raise soon if nobody is there; Ray itself would try for long."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()):
+        raise InvalidInputError(
+            f"The address must be host:port of a cluster's head, or auto; got {address!r}."
+        )
+    try:
+        socket.create_connection((host, int(port)), REACH_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(
+            f"No Ray cluster answers at {address}: {error.strerror or error}. Start one with ray "
+            "start --head, or give the address that it printed."
+        ) from error
+
+
+def _nodes() -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node for node in nodes if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+
+
+@cache
+def _remote(function: Callable[..., Any]) -> Any:
+    return ray.remote(max_retries=RETRIES)(function)
+
+
+@contextmanager
+def _ours() -> Iterator[None]:
+    """Raise what was raised by us where the work was done, and in our words what Ray has to say."""
+    try:
+        yield
+    except exceptions.RayTaskError as error:
+        cause = _cause_of(error)
+        if isinstance(cause, ProptrainError):
+            raise cause from error
+        raise
+    except exceptions.RayError as error:
+        raise ClusterError(
+            f"The cluster gave the work up: {error}. The output was not written. Look at its "
+            "machines (ray status), and try again."
+        ) from error
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    """Return what a task raised; it may be wrapped once for each task that needed its result."""
+    while isinstance(inner := getattr(error, "cause", None), BaseException):
+        error = inner
+    return error
+
+
+class _RayKeeper:
+    """Keeps snapshots as ray.train's checkpoints, which it puts into the shared folder."""
+
+    def load(self) -> Snapshot | None:
+        from ray import train
+
+        checkpoint = train.get_checkpoint()
+        if checkpoint is None:
+            return None
+        with checkpoint.as_directory() as folder:
+            return Snapshot.read(Path(folder))
+
+    def save(self, snapshot: Snapshot) -> None:
+        from ray import train
+
+        # Everybody reports, since that is where ray.train has all wait for all; one has something.
+        told = {"epoch": len(snapshot.numbers["epochs"])}
+        if train.get_context().get_world_rank() != 0:
+            train.report(told)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot.write(Path(folder))
+            train.report(told, checkpoint=train.Checkpoint.from_directory(folder))
+
+
+def _train_in_team(given: dict[str, Any]) -> None:
+    """Train in one of the processes that ray.train has started."""
+    from ray import train
+
+    team = ALONE if train.get_context().get_world_size() == 1 else TorchTeam()
+    given["job"].run(team, _RayKeeper())

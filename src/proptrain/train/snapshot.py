@@ -1,0 +1,102 @@
+"""All of a training between two epochs, so that it can go on elsewhere as if nothing had been.
+
+It is written as safetensors and JSON: nothing of it is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proptrain.errors import FileFormatError
+
+ARRAYS, NUMBERS = "arrays.safetensors", "numbers.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Arrays by name (weights, those kept as the best, the optimiser's means) and all else."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    numbers: Mapping[str, Any]
+    """What JSON can hold."""
+
+    def write(self, folder: Path) -> None:
+        """Write it to a folder."""
+        from safetensors.numpy import save
+
+        whole = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
+        (folder / ARRAYS).write_bytes(save(whole))
+        (folder / NUMBERS).write_text(json.dumps(self.numbers))
+
+    @classmethod
+    def read(cls, folder: Path) -> Snapshot:
+        """Read what `write` wrote."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            arrays = load((folder / ARRAYS).read_bytes())
+            return cls(arrays, json.loads((folder / NUMBERS).read_text()))
+        except (OSError, ValueError, SafetensorError) as error:
+            raise FileFormatError(f"{folder} holds no whole snapshot: {error}.") from error
+
+
+class Keeper(Protocol):
+    """Keeps the last snapshot where the next process finds it."""
+
+    def load(self) -> Snapshot | None:
+        """Return the last snapshot, if there is one."""
+        ...
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot; everybody of a team calls it, with the same one."""
+        ...
+
+
+def named(prefix: str, arrays: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return arrays or tensors as arrays, with a prefix to their names."""
+    return {
+        f"{prefix}.{name}": value if isinstance(value, np.ndarray) else value.detach().cpu().numpy()
+        for name, value in arrays.items()
+    }
+
+
+def unnamed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays that have this prefix, without it.
+
+    >>> unnamed("kept", {"kept.bias1": np.zeros(1), "now.bias1": np.ones(1)})
+    {'bias1': array([0.])}
+    """
+    start = f"{prefix}."
+    return {
+        name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)
+    }
+
+
+def random_to_json(random: np.random.Generator) -> Any:
+    """Return where a generator is, as JSON can hold it."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(one) for name, one in value.items()}
+        return {"uint64": value.tolist()} if isinstance(value, np.ndarray) else value
+
+    return plain(dict(random.bit_generator.state))
+
+
+def set_random(random: np.random.Generator, told: Any) -> None:
+    """Put a generator where another was."""
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, dict) and set(value) == {"uint64"}:
+            return np.array(value["uint64"], dtype=np.uint64)
+        return {n: whole(one) for n, one in value.items()} if isinstance(value, dict) else value
+
+    random.bit_generator.state = whole(told)

@@ -1,0 +1,91 @@
+"""Several processes that train one network: each takes its part of every batch, all step alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+
+class Team(Protocol):
+    """Who trains: how many, which of them this one is, and how sums over all of them are made."""
+
+    @property
+    def rank(self) -> int:
+        """Number of this one, from 0."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        ...
+
+    def add_gradients(self, parameters: Sequence[torch.Tensor], loss: float) -> float:
+        """Give each parameter the sum of all gradients; returns the sum of the losses."""
+        ...
+
+    def add(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sum over all of each number."""
+        ...
+
+
+def part_of(team: Team, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return which of some rows are this one's, about as many as anybody's.
+
+    >>> part_of(ALONE, np.array([3, 4]))
+    array([3, 4])
+    """
+    return rows if team.size == 1 else np.array_split(rows, team.size)[team.rank]
+
+
+@dataclass(frozen=True)
+class Alone:
+    """One process by itself."""
+
+    rank: int = 0
+    size: int = 1
+
+    def add_gradients(
+        self,
+        parameters: Sequence[torch.Tensor],  # noqa: ARG002 - they have theirs
+        loss: float,
+    ) -> float:
+        """Return the loss."""
+        return loss
+
+    def add(self, numbers: Sequence[float]) -> list[float]:
+        """Return the numbers."""
+        return list(numbers)
+
+
+ALONE = Alone()
+
+
+class TorchTeam:
+    """The processes of torch's group, which whoever started them has brought together."""
+
+    def __init__(self) -> None:
+        self.rank, self.size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+    def add_gradients(self, parameters: Sequence[torch.Tensor], loss: float) -> float:
+        """Give each parameter the sum of all gradients; returns the sum of the losses."""
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
+        # All in one message: most of them are short, and each would wait for the slowest.
+        told = torch.tensor([loss], dtype=torch.float32, device=gradients[0].device)
+        flat = torch.cat([*(one.reshape(-1) for one in gradients), told])
+        torch.distributed.all_reduce(flat)
+        lengths = [one.numel() for one in parameters]
+        *sums, told = torch.split(flat, [*lengths, 1])
+        for one, added in zip(parameters, sums, strict=True):
+            one.grad = added.reshape(one.shape).clone()
+        return float(told)
+
+    def add(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sum over all of each number."""
+        told = torch.tensor(numbers, dtype=torch.float64)
+        torch.distributed.all_reduce(told)
+        return [float(one) for one in told]

@@ -1,0 +1,187 @@
+"""Every code block in the README and the docs runs, and prints what it says it prints.
+
+The blocks of a page run in order, each in a folder with the files that the page takes for granted;
+Python blocks share a namespace. ``print(…)  # text`` promises that text, numbers to 3 %.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from proptrain import PPR, PTAClassifier, cli, graph_from_edges
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+COMMANDS = ("proptrain ", "make ", "pip ", "python ")
+HOURS = "takes hours; tests/e2e/test_reproduce.py runs the command on small graphs"
+BENCH = "takes minutes to hours; tests/unit/test_bench.py and test_benchmarks.py run small cases"
+NOT_RUN = {
+    ("README.md", "make demo"): "make is how the tests were started",
+    ("CONTRIBUTING.md", "make format"): "make is how the tests were started",
+    ("README.md", "proptrain reproduce table5"): HOURS,
+    ("deviations.md", "proptrain data fetch"): HOURS,
+    ("beyond.md", "proptrain reproduce ablation"): HOURS,
+    ("audit.md", "pip install -c constraints.txt"): "hours; see tests/unit/test_audit_benchmark.py",
+    ("performance.md", "proptrain bench"): BENCH,
+    ("performance.md", "python -m benchmarks"): BENCH,
+    ("index.md", "pip install"): "installs; `make package` does, into an empty environment",
+    ("index.md", "proptrain demo"): "a minute; runs in tests/e2e/test_cli.py and `make package`",
+    ("large-graphs.md", "pip install 'proptrain[ray]'"): "needs machines; see test_ray.py",
+    ("large-graphs.md", "from proptrain.on_ray"): "needs a cluster; see test_ray.py",
+    ("reliability.md", "python -m reliability"): "hours; tests/unit/test_hell.py has some of it",
+    ("methods.md", "proptrain evaluate"): "many fits; the command runs in your-graph.md",
+}
+N_NODES = 240
+
+
+def kind_of(block):
+    """What a block holds; one without a name is shell if it begins with a command."""
+    name, code = block
+    is_command = code.startswith(COMMANDS)
+    return name or ("sh" if is_command else "text")
+
+
+def blocks_of(page):
+    return [(kind_of(block), block[1]) for block in BLOCK.findall(page.read_text(encoding="utf-8"))]
+
+
+def is_run(page, code):
+    return not any(page.name == name and code.startswith(start) for name, start in NOT_RUN)
+
+
+# --- what a page takes for granted --------------------------------------------------------------
+
+
+def write_files(folder):
+    """Papers of three topics: tables, edge lists, arrays."""
+    random = np.random.RandomState(0)
+    topics = np.arange(N_NODES) % 3
+    pairs = np.array([(i, (i + 3) % N_NODES) for i in range(N_NODES)] + [(0, 1), (1, 2)])
+    ids = np.array([f"p{number + 1}" for number in range(N_NODES)])
+    names = np.array(["graphs", "pictures", "speech"])
+    known = np.arange(N_NODES) < 210
+    nodes = pd.DataFrame(
+        {
+            "id": ids,
+            "year": 2000 + random.randint(20, size=N_NODES),
+            "venue": np.array(["WWW", "KDD", "ICML"])[topics],
+            "title": [f"on {names[topic]} and more" for topic in topics],
+            "topic": np.where(known, names[topics], ""),
+        }
+    )
+    nodes.to_csv(folder / "nodes.csv", index=False)
+    nodes[:3].assign(id=["n1", "n2", "n3"]).to_csv(folder / "new.csv", index=False)
+    edges = pd.DataFrame({"source": ids[pairs[:, 0]], "target": ids[pairs[:, 1]]})
+    edges.to_csv(folder / "edges.csv", index=False)
+    new_edges = pd.DataFrame({"source": ["n1", "n2", "n3"], "target": ["p4", "p5", "n1"]})
+    new_edges.to_csv(folder / "new_edges.csv", index=False)
+    numbered = pd.DataFrame(pairs, columns=["source", "target"])
+    numbered.to_parquet(folder / "edges.parquet")
+    for part, rows in enumerate(np.array_split(np.arange(len(pairs)), 2)):
+        numbered.iloc[rows].to_parquet(folder / f"edges-{part}.parquet")
+    y = np.where(known, topics, -1)
+    features = np.float32(random.rand(N_NODES, 8) + 2 * np.eye(3)[topics] @ np.eye(3, 8))
+    np.save(folder / "features.npy", features)
+    np.save(folder / "labels.npy", y)
+    return {"X": features, "y": y, "graph": graph_from_edges(pairs, N_NODES)}
+
+
+def prepared(page):
+    """Write the files that a page speaks of; returns the names that its Python blocks use."""
+    names = write_files(Path())
+    if page.name == "explain.md":
+        tables = "--edges edges.csv --nodes nodes.csv --label topic"
+        run_shell(f"proptrain fit {tables} --out model/ --seed 3")  # p3 is no stopping node
+        run_shell(f"proptrain audit {tables} --out audit.csv")
+    clf = PTAClassifier(max_epochs=20, random_state=0)
+    if page.name in ("audit.md", "explain.md"):
+        clf.fit(names["X"], names["y"], graph=names["graph"], stopping=[0, 1, 2])
+    signal = np.eye(N_NODES, 12, dtype=np.float32)
+    return names | {
+        "np": np,
+        "PPR": PPR,
+        "clf": clf,
+        "node": 230,
+        "signal": signal,
+        "features": names["X"],
+    }
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+def run_shell(code):
+    """Run the commands of a block in this process: a process for each takes seconds to start."""
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        assert words[0] == "proptrain", f"cannot run: {line}"
+        found = [sorted(map(str, Path().glob(word))) if "*" in word else [word] for word in words]
+        sys.argv = [word for several in found for word in several]
+        if words[1] == "evaluate" and "--runs" not in words:
+            sys.argv += ["--runs", "1"]  # twenty take a minute
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        assert not left.value.code, line
+
+
+def run_python(code, names, place):
+    """Run a block; what a line prints must be what the comment behind it says."""
+    printed = {}
+
+    def note(*values):
+        printed[sys._getframe(1).f_lineno] = " ".join(map(str, values))
+
+    names["print"] = note
+    exec(compile(code, place, "exec"), names)
+    for number, line in enumerate(code.splitlines(), start=1):
+        if promised := re.fullmatch(r"print\(f.*\)  # (.*)", line):
+            assert_same_text(printed[number], promised[1])
+
+
+def assert_same_text(told, promised):
+    number = r"\d[\d,]*\.?\d*"
+    assert re.sub(number, "#", told) == re.sub(number, "#", promised)
+    numbers = [
+        [float(n.replace(",", "")) for n in re.findall(number, text)] for text in (told, promised)
+    ]
+    # Another make of CPU rounds the softmax otherwise, and a run may end some nodes away.
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.03)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_runs(page, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    blocks = [(kind, code) for kind, code in blocks_of(page) if is_run(page, code)]
+    makes_its_own = page.name == "your-graph.md"
+    given = tmp_path / "given"
+    given.mkdir()
+    monkeypatch.chdir(given)
+    names = prepared(page) if blocks and not makes_its_own else {}
+    for place, (kind, code) in enumerate(blocks):
+        if not makes_its_own:
+            monkeypatch.chdir(shutil.copytree(given, tmp_path / str(place)))
+        if kind == "sh":
+            run_shell(code)
+        elif kind == "python":
+            run_python(code, names, f"{page.name}, block {place}")
+        else:
+            assert kind == "text", f"a block of {page.name} must be python, sh or text, not {kind}"
+
+
+def test_what_is_not_run_is_there_and_has_a_reason():
+    for (name, start), reason in NOT_RUN.items():
+        (page,) = [page for page in PAGES if page.name == name]
+        assert any(code.startswith(start) for _, code in blocks_of(page)), (name, start)
+        assert len(reason) > 10

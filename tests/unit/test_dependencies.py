@@ -1,0 +1,76 @@
+"""The versions that are promised are those that are tested, and what was not checked is said."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+judge = runpy.run_path(str(ROOT / "tools" / "audit_packages.py"))["judge"]
+
+
+def bounds():
+    """The lower bounds of pyproject.toml, by package; of those that users can have."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["pyg"], *extras["networkx"]]
+    return dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", one).groups() for one in wanted)
+
+
+def pins(name):
+    lines = (ROOT / name).read_text().splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+def parts(version):
+    """1.26.0 is 1.26."""
+    numbers = [int(part) for part in version.split(".")]
+    while numbers[-1] == 0:
+        numbers.pop()
+    return numbers
+
+
+def test_make_lowest_installs_the_lower_bounds_and_torch_as_pinned():
+    lowest = pins("constraints-lowest.txt")
+    assert lowest.keys() == bounds().keys()
+    torch = lowest.pop("torch")
+    assert torch == pins("constraints.txt")["torch"]
+    for name, version in lowest.items():
+        assert parts(version) == parts(bounds()[name]), name
+
+
+def package(name, **more):
+    return {"name": name, "version": "1.0", "vulns": [], **more}
+
+
+def answer(*packages):
+    return json.dumps({"dependencies": packages})
+
+
+def test_an_audit_is_clean_only_if_every_package_was_looked_up():
+    own = {"name": "proptrain", "skip_reason": "Dependency not found"}
+    code, text = judge(answer(package("numpy"), package("torch"), own), "")
+    assert (code, text) == (0, "2 of 2 packages looked up, 0 known holes")
+    skipped = {"name": "torch", "skip_reason": "Dependency not found"}
+    code, text = judge(answer(package("numpy"), skipped), "")
+    assert code == 3
+    assert "NOT AUDITED: the advisories had no answer for 1 of 2 packages (torch)" in text
+
+
+def test_a_hole_is_named_and_fails_even_if_others_were_not_looked_up():
+    hole = {"id": "PYSEC-1", "fix_versions": ["1.1"]}
+    skipped = {"name": "torch", "skip_reason": "Dependency not found"}
+    code, text = judge(answer(package("jinja2", vulns=[hole]), skipped), "")
+    assert code == 1
+    assert "jinja2 1.0: PYSEC-1, mended in ['1.1']" in text
+    assert "NOT AUDITED" in text
+
+
+def test_no_answer_at_all_is_no_success():
+    code, text = judge("", "Traceback\nConnectionError: no route\n")
+    assert code == 3
+    assert "NOT AUDITED: pip-audit could not reach its advisories (ConnectionError" in text
+    assert judge(answer(), "")[0] == 3

@@ -1,0 +1,79 @@
+"""The three steps by a crew are the three steps from disk."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from one_process import OneProcess
+from proptrain import PTAClassifier, fit_from_disk
+from proptrain.data.disk_writer import save_graph
+from proptrain.data.shared_graph import SharedGraph
+from proptrain.data.synthetic_disk import write_synthetic
+from proptrain.disk_model import load_disk_model, save_disk_model
+from proptrain.errors import FileFormatError, InvalidInputError
+from proptrain.fit_cluster import fit_on_cluster, work_folder
+
+N = 400
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    graph = write_synthetic(folder / "big", N, 4 * N, 4, n_features=8, labelled=0.3).to_graph()
+    order = np.random.RandomState(0).permutation(N)
+    save_graph(graph, folder / "graph", n_blocks=3, order=order, ids=np.arange(N) + 5)
+    big = folder / "big"
+    features, y = np.load(big / "features.npy", mmap_mode="r"), np.load(big / "labels.npy")
+    return SimpleNamespace(folder=folder, features=features, path=big / "features.npy", y=y)
+
+
+def classifier(**how):
+    return PTAClassifier(random_state=0, device="cpu", fast=True, max_epochs=8, **how)
+
+
+@pytest.mark.parametrize("batch_size", [None, 100])
+@pytest.mark.parametrize("clamp", [True, False])
+def test_it_is_the_fit_from_disk(made, tmp_path, batch_size, clamp):
+    how = {"batch_size": batch_size, "clamp": clamp}
+    graph = made.folder / "graph"
+    wanted = fit_from_disk(classifier(**how), graph, made.features, made.y, memory="64GB")
+    shares, epochs = [], []
+    with work_folder(tmp_path) as work:
+        got = fit_on_cluster(
+            classifier(**how), graph, made.path, made.y, OneProcess(), work,
+            on_step=shares.append, on_epoch=lambda epoch, _: epochs.append(epoch),
+        )  # fmt: skip
+        save_disk_model(tmp_path / "model", classifier(), got, SharedGraph(graph))
+    assert sum(shares) == pytest.approx(1)
+    assert epochs == list(range(8))
+    np.testing.assert_array_equal(got.reached, wanted.reached)
+    np.testing.assert_array_equal(got.given, wanted.given)
+    for name, weight in wanted.trained.weights.items():
+        np.testing.assert_array_equal(got.trained.weights[name], weight)
+    model = load_disk_model(tmp_path / "model")
+    np.testing.assert_allclose(model.predictions, wanted.distributions, atol=1e-6)
+    assert model.ids(slice(0, 2)).tolist() == [5, 6]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]  # nothing unfinished is left
+
+
+def test_what_cannot_be_fitted_on_a_cluster(made, tmp_path):
+    graph = made.folder / "graph"
+
+    def fit(chosen, features, y=made.y):
+        with work_folder(tmp_path) as work:
+            fit_on_cluster(chosen, graph, features, y, OneProcess(), work)
+
+    with pytest.raises(InvalidInputError, match=r"Use PTA\(F\) instead"):
+        fit(PTAClassifier(), made.path)
+    with pytest.raises(InvalidInputError, match="each of the graph's 400 nodes, got 399"):
+        fit(classifier(), made.path, made.y[1:])
+    np.save(tmp_path / "double.npy", np.zeros((N, 2)))
+    with pytest.raises(InvalidInputError, match=r"Features must be float32.*double\.npy"):
+        fit(classifier(), tmp_path / "double.npy")
+    (tmp_path / "words.npy").write_text("words")
+    with pytest.raises(FileFormatError, match=r"words\.npy is no \.npy array"):
+        fit(classifier(), tmp_path / "words.npy")
+    assert not list(tmp_path.glob(".proptrain-*"))

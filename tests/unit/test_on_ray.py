@@ -1,0 +1,60 @@
+"""What is said before there is a cluster."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import proptrain
+from proptrain.errors import ClusterError, InvalidInputError
+
+PACKAGE = Path(proptrain.__file__).parent
+
+
+def test_ray_is_imported_in_one_file():
+    imports = re.compile(r"^\s*(import ray|from ray)(\.\w+)*\b", re.MULTILINE)
+    found = [path.name for path in PACKAGE.rglob("*.py") if imports.search(path.read_text())]
+    assert found == ["on_ray.py"]
+
+
+def test_without_ray_it_is_said_how_to_get_it():
+    code = """
+import sys
+sys.modules["ray"] = None
+from proptrain.errors import MissingPackageError
+try:
+    import proptrain.on_ray
+except MissingPackageError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'proptrain[ray]'" in done.stdout
+
+
+@pytest.fixture
+def on_ray():
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is missing; get it with: pip install 'proptrain[ray]'")
+    import proptrain.on_ray
+
+    return proptrain.on_ray
+
+
+def test_an_address_where_nobody_answers_is_told_at_once(on_ray):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=f"No Ray cluster answers at {address}"):
+            on_ray.RayCrew(address)
+
+
+@pytest.mark.parametrize("address", ["somewhere", "ray://head:10001", "head:port"])
+def test_what_is_no_address(on_ray, address):
+    with pytest.raises(InvalidInputError, match="must be host:port of a cluster's head"):
+        on_ray.RayCrew(address)

@@ -1,0 +1,151 @@
+"""PyTorch Geometric, the real one: soft labels on a Data, the loss as a module, the example."""
+
+from __future__ import annotations
+
+import runpy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+import strategies
+from proptrain import PPR, Adaptive, AddSoftLabels, Power, PTLoss, dynamic, static
+from proptrain.errors import InvalidInputError, LabelError
+from proptrain.train.backend import KERNELS
+from proptrain.train.learner import Targets
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch warns of its own ways when PyG is imported
+    from torch_geometric.data import Data
+    from torch_geometric.nn import APPNP
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+    from torch_geometric.transforms import Compose, ToUndirected
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pyg.py"
+
+
+def ring(n=8, n_known=4):
+    start = torch.arange(n)
+    data = Data(edge_index=torch.stack([start, (start + 1) % n]), y=start % 3, num_nodes=n)
+    data.train_mask = start < n_known
+    return data
+
+
+@pytest.mark.parametrize("steps", [0, 1, 10])
+def test_unclamped_they_are_what_pygs_appnp_makes_of_the_labels(steps):
+    data = AddSoftLabels(PPR(0.2, steps), clamp=False)(ring())
+    known = torch.nn.functional.one_hot(data.y, 3).float() * data.train_mask[:, None]
+    edges = ToUndirected()(ring()).edge_index
+    expected = APPNP(K=steps, alpha=0.2)(known, edges) if steps else known
+    torch.testing.assert_close(data.soft_labels, expected)
+
+
+def test_clamped_they_are_pygs_operator_with_labels_put_back():
+    data = AddSoftLabels(PPR(0.2, 5))(ring())
+    edges, weights = gcn_norm(ToUndirected()(ring()).edge_index, num_nodes=8)
+    operator = torch.zeros(8, 8)
+    operator[edges[0], edges[1]] = weights
+    known = torch.nn.functional.one_hot(data.y, 3).float() * data.train_mask[:, None]
+    state = known
+    for _ in range(5):
+        state = 0.8 * operator @ state + 0.2 * known
+        state[data.train_mask] = known[data.train_mask]
+    torch.testing.assert_close(data.soft_labels, state)
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(strategies.adjacencies(), st.data())
+def test_weights_of_edges_count(adjacency, data):
+    n = len(adjacency)
+    known = data.draw(strategies.node_sets(n, min_size=1))
+    rows, columns = np.nonzero(adjacency)
+    graph = Data(
+        edge_index=torch.tensor(np.stack([rows, columns])),
+        edge_weight=torch.tensor(adjacency[rows, columns]),
+        y=torch.arange(n) % 2,
+        num_nodes=n,
+    )
+    graph.known = torch.tensor(np.isin(np.arange(n), known))
+    told = AddSoftLabels(PPR(0.1, 3), n_classes=2, mask="known")(graph).soft_labels
+    step = reference.operator(adjacency, "symmetric")
+    expected = reference.propagate_labels(step, np.arange(n) % 2, known, 2, 0.1, 3, True)
+    np.testing.assert_allclose(told, expected, atol=1e-5)
+
+
+def test_it_is_a_transform_that_leaves_the_data_alone_and_looks_at_no_other_label():
+    data = ring()
+    hidden = ring()
+    hidden.y = torch.where(hidden.train_mask, hidden.y, 0)
+    transform = Compose([ToUndirected(), AddSoftLabels(Power(2), n_classes=3)])
+    torch.testing.assert_close(transform(data).soft_labels, transform(hidden).soft_labels)
+    assert "soft_labels" not in data
+    # As an attribute of the nodes it is cut with them.
+    kept = transform(data).subgraph(torch.tensor([1, 5]))
+    torch.testing.assert_close(kept.soft_labels, transform(data).soft_labels[[1, 5]])
+
+
+@pytest.mark.parametrize(
+    ("weighting", "gamma"),
+    [(None, np.log(2)), (static, 0), (dynamic, 1), (Adaptive(50), np.log(3))],
+)
+def test_the_module_is_the_papers_loss(weighting, gamma):
+    random = np.random.RandomState(0)
+    scores, soft_labels = random.randn(5, 3), random.rand(5, 3)
+    f = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    told = PTLoss(weighting, loss_weight=0.6)(
+        torch.tensor(scores), torch.tensor(soft_labels), epoch=100
+    )
+    expected = 0.6 / 3 * reference.matrix_loss(soft_labels, f, gamma)
+    np.testing.assert_allclose(told, expected, rtol=1e-12)
+
+
+def test_its_gradient_is_the_one_that_our_own_loop_descends():
+    random = np.random.RandomState(1)
+    scores = torch.tensor(np.float32(random.randn(6, 4)), requires_grad=True)
+    soft_labels = np.float32(random.rand(6, 4))
+    PTLoss()(scores, torch.tensor(soft_labels), epoch=70).backward()
+    ours = scores.grad.clone()
+    scores.grad = None
+    log_f, f = KERNELS.probabilities(scores)
+    Targets(soft_labels, 0.05, KERNELS).loss(log_f, Adaptive()(f, 70)).backward()
+    torch.testing.assert_close(ours, scores.grad)
+
+
+def test_the_example_learns_and_its_ensemble_is_better():
+    example = runpy.run_path(str(EXAMPLE))
+    alone, together = example["run"](epochs=60)
+    assert together > alone + 0.02
+    assert together > 0.78
+
+
+def bad(**changes):
+    data = ring()
+    for name, value in changes.items():
+        setattr(data, name, value)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (bad(y=None), r"data.y must hold one class.*for each of the 8 nodes, got none"),
+        (bad(y=torch.ones(8)), r"got torch.float32 of shape \(8,\)"),
+        (bad(train_mask=None), "data.train_mask must say for each of the 8 nodes.*got none"),
+        (bad(train_mask=torch.ones(3)), r"got shape \(3,\)"),
+        (bad(train_mask=torch.zeros(8)), "must name a node to learn from"),
+        (bad(y=torch.full((8,), -1)), "class codes from 0 to"),
+    ],
+)
+def test_what_is_wrong_with_a_data_is_said(data, message):
+    with pytest.raises(LabelError, match=message):
+        AddSoftLabels(n_classes=3)(data)
+
+
+def test_scores_and_soft_labels_of_other_nodes_are_refused():
+    with pytest.raises(InvalidInputError, match=r"shape \(n, C\), got \(2, 3\) and \(5, 3\)"):
+        PTLoss()(torch.zeros(2, 3), torch.zeros(5, 3))

@@ -1,0 +1,168 @@
+"""A short run of the scripts in reliability/, and what they would say of a program with faults."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from reliability import fuzz
+from reliability.mutations import WAYS, spoil_files
+from reliability.outcomes import BEGINNING
+from reliability.readers import Reader, all_readers
+from reliability.table import read_tried, table_of, with_table
+
+from proptrain.errors import FileFormatError, InvalidInputError
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and limited")
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory):
+    return all_readers(tmp_path_factory.mktemp("whole"))
+
+
+# --- spoilt files -------------------------------------------------------------------------------
+
+
+@linux_only
+def test_every_spoilt_file_comes_to_a_result_or_to_one_of_our_errors(readers):
+    for reader in readers:
+        outcomes = Counter(fuzz.read_spoilt(reader, range(20), seed=1))
+        assert not [one for one in outcomes if one.startswith("broken")], reader.name
+        assert len(outcomes) > 1 or "result" not in outcomes, reader.name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_whole_files_are_read(readers, tmp_path):
+    for reader in readers:
+        for number, files in enumerate((reader.files, reader.sign(reader.files))):
+            fuzz.write(tmp_path / f"{reader.name} {number}", dict(files))
+            reader.read(tmp_path / f"{reader.name} {number}")
+
+
+def test_a_number_spoils_the_same_way_and_others_otherwise(readers):
+    first = [fuzz.spoilt(readers[0], number, 0) for number in range(50)]
+    assert first == [fuzz.spoilt(readers[0], number, 0) for number in range(50)]
+    assert len({str(files) for files in first}) > 45
+
+
+@pytest.mark.parametrize("way", set(WAYS), ids=lambda way: way.__name__)
+def test_every_way_spoils_anything(way):
+    for content in (b"", b"1", b'{"a": 1}', bytes(range(256))):
+        results = {way(content, random.Random(seed)) for seed in range(30)}
+        assert results != {content} or len(content) < 2
+
+
+def test_files_get_lost_and_swapped():
+    files = {"a": b"1" * 50, "b": b"2" * 60}
+    found = [spoil_files(files, random.Random(seed)) for seed in range(300)]
+    assert {"a"} in [set(one) for one in found]
+    assert {"a": files["b"], "b": files["a"]} in found
+
+
+def fills_memory(_):
+    bytearray(10**12)
+
+
+def hides_that_memory_ran_out(_):
+    try:
+        fills_memory(None)
+    except MemoryError as error:
+        raise FileFormatError("broken") from error
+
+
+def takes_memory(_):
+    bytearray(b"1" * (fuzz.MEMORY + 10**8))
+
+
+def dies(_):
+    import os
+
+    os._exit(9)
+
+
+def loops(_):
+    while True:
+        pass
+
+
+@linux_only
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        (fills_memory, "broken: MemoryError"),
+        (hides_that_memory_ran_out, "broken: FileFormatError because memory ran out"),
+        (takes_memory, "bytes of memory"),
+        (dies, "broken: the process died with exit code 9"),
+        (loops, "broken: no end after"),
+        (lambda _: {}[0], "broken: KeyError"),
+        (lambda _: None, "result"),
+    ],
+)
+def test_what_breaks_is_seen_and_the_next_file_is_read(read, expected, monkeypatch):
+    monkeypatch.setattr(fuzz, "_PATIENCE", 2.0 if read is loops else 100.0)
+    outcomes = list(fuzz.read_spoilt(Reader("one", {"a": b"1234"}, read), range(2), seed=0))
+    assert len(outcomes) == 2
+    assert all(expected in one for one in outcomes), outcomes
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+
+def line(fault, outcome, command="python -m a --b c_d", **more):
+    tried = sum(outcome.values())
+    return json.dumps(
+        {"fault": fault, "tried": tried, "outcome": outcome, "command": command, **more}
+    )
+
+
+def test_lines_of_all_files_become_one_table(tmp_path):
+    (tmp_path / "b.jsonl").write_text(line("full disk", {"our error": 2}) + "\n")
+    lines = [line("kill -9", {"absent": 3, "half": 1}), line("kill -9", {"absent": 1999}, batch=1)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n" + '{"fault": "cut o')
+    shown = table_of(read_tried(tmp_path)).to_markdown()
+    assert "| kill -9 | 2,003 | 2,002 × absent, 1 × half | python -m a --b c_d |" in shown
+    assert "| full disk | 2 | 2 × our error | python -m a --b c_d |" in shown
+    assert shown.endswith("2,005 trials of 2 faults in all.")
+
+
+def test_the_table_takes_its_place_in_a_page(tmp_path):
+    (tmp_path / "a.jsonl").write_text(line("kill -9", {"absent": 3}) + "\n")
+    table = table_of(read_tried(tmp_path))
+    page = "Before.\n<!-- what was tried -->\nold\n<!-- so much was tried -->\nAfter.\n"
+    once = with_table(page, table)
+    assert with_table(once, table) == once
+    assert once.startswith("Before.\n")
+    assert once.endswith("\nAfter.\n")
+    assert table.to_markdown() in once
+    assert "old" not in once
+    with pytest.raises(InvalidInputError, match="must have a line"):
+        with_table("no marks", table)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    ['{"fault": 1}', '{"fault": "a", "tried": 2, "outcome": {"b": 1}, "command": ""}', "["],
+)
+def test_a_line_that_does_not_add_up(tmp_path, spoilt):
+    (tmp_path / "a.jsonl").write_text(spoilt + "\n")
+    with pytest.raises(FileFormatError, match=r"Line 1 of .*a\.jsonl does not tell"):
+        read_tried(tmp_path)
+
+
+def test_our_own_results_have_no_loss():
+    folder = Path(__file__).parents[2] / "docs" / "results" / "reliability"
+    tried = {one.fault: one for one in read_tried(folder)}
+    spoilt = [one for fault, one in tried.items() if fault.startswith("spoilt file: ")]
+    assert sum(one.outcome.total() for one in spoilt) >= 20_000
+    for one in spoilt:
+        assert not one.outcome["broken"]
+    fine = {"absent", "complete old", "complete new", "whole so far"}
+    for fault, one in tried.items():
+        if fault.startswith("kill -9 "):
+            assert set(one.outcome) <= fine
+    assert BEGINNING == b'{"fault": '

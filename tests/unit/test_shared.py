@@ -1,0 +1,134 @@
+"""Arrays in a folder that several machines see, and a graph in one."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from proptrain.data.disk import DiskGraph
+from proptrain.data.disk_writer import save_graph
+from proptrain.data.graph import Graph
+from proptrain.data.row_parts import RowParts, part_name
+from proptrain.data.shared import SharedFile, SharedFolder, address_of
+from proptrain.data.shared_graph import SharedGraph
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    UnreadableFileError,
+    UnwritableOutputError,
+)
+
+
+@pytest.fixture(params=["mounted", "far away"])
+def shared(request, tmp_path, monkeypatch):
+    """A folder that is mounted, and one as it is in an object store, where nothing is mapped."""
+    if request.param == "far away":
+        monkeypatch.setattr(SharedFolder, "local", None)
+    return SharedFolder(tmp_path)
+
+
+def test_arrays_come_back_whole_by_rows_and_mapped(shared):
+    matrix = np.random.RandomState(0).rand(50, 3).astype(np.float32)
+    shared.write("x.npy", matrix)
+    some = np.array([40, 3, 3, 17])
+    np.testing.assert_array_equal(shared.read("x.npy"), matrix)
+    np.testing.assert_array_equal(shared.map("x.npy"), matrix)
+    np.testing.assert_array_equal(shared.read_rows("x.npy", slice(5, 9)), matrix[5:9])
+    np.testing.assert_array_equal(shared.read_rows("x.npy", some), matrix[some])
+    assert shared.look("x.npy") == ((50, 3), np.float32)
+    assert [path.name for path in Path(shared.address).iterdir()] == ["x.npy"]
+
+
+def test_rows_from_everywhere_are_read_part_by_part(shared, monkeypatch):
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 64)
+    matrix = np.arange(300.0).reshape(100, 3)
+    shared.write("x.npy", matrix)
+    some = np.random.RandomState(1).permutation(100)[:60]
+    np.testing.assert_array_equal(shared.read_rows("x.npy", some), matrix[some])
+
+
+def test_what_is_not_there_or_broken_is_said(shared, tmp_path):
+    with pytest.raises(UnreadableFileError, match=r"nothing\.npy cannot be read"):
+        shared.read("nothing.npy")
+    (tmp_path / "words.npy").write_text("words")
+    with pytest.raises(FileFormatError, match=r"no \.npy array"):
+        shared.read("words.npy")
+    shared.write("cut.npy", np.zeros((9, 2)))
+    path = tmp_path / "cut.npy"
+    path.write_bytes(path.read_bytes()[:-3])
+    for read in (shared.read, shared.look):
+        with pytest.raises(FileFormatError, match=r"must have 272 bytes, got 269"):
+            read("cut.npy")
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object))
+    with pytest.raises(FileFormatError, match="numbers or text"):
+        shared.read("objects.npy")
+    with pytest.raises(UnwritableOutputError, match="cannot be written"):
+        shared.within("nowhere/at/all").write("x.npy", np.zeros(1))
+
+
+def test_an_address_that_pyarrow_does_not_know():
+    with pytest.raises(InvalidInputError, match="such as s3://bucket/folder"):
+        SharedFolder("gopher://hole/graph").read("x.npy")
+
+
+def test_a_path_and_an_address_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert address_of("graph") == str(tmp_path / "graph")
+    assert SharedFile.at(tmp_path / "x.npy").folder.local == tmp_path
+    assert SharedFolder("s3://bucket/a").local is None
+    assert SharedFolder("s3://bucket/a").within("b").address == "s3://bucket/a/b"
+
+
+@pytest.fixture
+def stored(shared):
+    random = np.random.RandomState(0)
+    upper = np.triu(random.rand(30, 30) < 0.2, 1) * random.rand(30, 30)
+    graph = Graph(sp.csr_array(upper + upper.T))
+    place = Path(shared.address) / "graph"
+    save_graph(graph, place, n_blocks=4, order=random.permutation(30))
+    return SharedGraph(shared.within("graph").address), DiskGraph(place)
+
+
+def test_a_shared_graph_is_the_graph_on_disk(stored):
+    shared, disk = stored
+    shared = pickle.loads(pickle.dumps(shared))  # as it travels
+    np.testing.assert_array_equal(shared.order, disk.order)
+    for number in range(4):
+        ours, wanted = shared.block(number), disk.block(number)
+        assert ours.rows == wanted.rows
+        for name in ("indptr", "indices", "weights"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(wanted, name))
+
+
+def test_a_shared_graph_is_not_believed(stored):
+    shared, disk = stored
+    path = disk.folder / "weights-00002.npy"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(FileFormatError, match="was changed after it was written"):
+        shared.block(2)
+    path.write_bytes(content[:-1])
+    with pytest.raises(FileFormatError, match="bytes, got"):
+        shared.block(2)
+    path.unlink()
+    with pytest.raises(UnreadableFileError, match=r"weights-00002\.npy cannot be read"):
+        shared.block(2)
+    (disk.folder / "manifest.json").unlink()
+    with pytest.raises(UnreadableFileError, match="is no graph folder that can be read"):
+        SharedGraph(shared.folder.address)
+
+
+def test_rows_in_parts_are_in_the_order_of_the_nodes(stored, shared):
+    graph, _ = stored
+    matrix = np.random.RandomState(2).rand(30, 4).astype(np.float32)
+    for number, block in enumerate(graph.manifest.blocks):
+        shared.write(part_name("soft", number), matrix[graph.nodes(block.rows)])
+    parts = pickle.loads(pickle.dumps(RowParts(graph, shared, "soft", 4)))
+    assert parts.shape == matrix.shape
+    np.testing.assert_array_equal(parts[:], matrix)
+    some = np.array([29, 0, 7, 7])
+    np.testing.assert_array_equal(parts[some], matrix[some])

@@ -1,0 +1,217 @@
+"""Files from strangers: nothing in them is run, fills the memory, or leads elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import pickle
+import shutil
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from reliability.readers import all_readers
+
+import proptrain
+from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
+from proptrain.data.disk_build import build_graph
+from proptrain.data.disk_nodes import map_array, open_features
+from proptrain.data.tables import read_nodes
+from proptrain.errors import FileFormatError, ProptrainError, TableError
+from proptrain.persistence import load_model, parse_encoder
+
+SOURCES = sorted(Path(proptrain.__file__).parent.rglob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory):
+    return {one.name: one for one in all_readers(tmp_path_factory.mktemp("whole"))}
+
+
+# --- nothing is run -----------------------------------------------------------------------------
+
+
+class Payload:
+    """Unpickled, it would make a folder."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return (os.mkdir, (self.path,))
+
+
+def test_no_source_unpickles():
+    assert len(SOURCES) > 50
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.id] if isinstance(node, ast.Name) else []
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names += [alias.name for alias in node.names]
+                names += [getattr(node, "module", None) or ""]
+            assert not {"pickle", "cloudpickle", "joblib", "marshal", "dill"} & set(names), path
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                words = {word.arg: ast.unparse(word.value) for word in node.keywords}
+                assert called not in {"torch.load", "pd.read_pickle"}, path
+                assert words.get("allow_pickle", "False") == "False", path
+
+
+def with_payload(content, path):
+    """Return what a file would be with a pickle in it, as each format can hold one."""
+    bomb = Payload(path)
+    pickled, array, archive = pickle.dumps(bomb), io.BytesIO(), io.BytesIO()
+    np.save(array, np.array([bomb], dtype=object), allow_pickle=True)
+    if content[:2] == b"PK":
+        with zipfile.ZipFile(io.BytesIO(content)) as opened, zipfile.ZipFile(archive, "w") as new:
+            for name in opened.namelist():
+                new.writestr(name, array.getvalue() if name.endswith(".npy") else pickled)
+        return [pickled, array.getvalue(), archive.getvalue()]
+    return [pickled, array.getvalue()]
+
+
+def test_a_pickle_in_any_file_of_any_reader_is_not_run(readers, tmp_path):
+    planted, n_tried = tmp_path / "planted", 0
+    for reader in readers.values():
+        for name, content in reader.files.items():
+            for number, spoilt in enumerate(with_payload(content, planted)):
+                folder = tmp_path / f"{reader.name} {name} {number}"
+                folder.mkdir()
+                files = {**reader.files, name: spoilt}
+                with suppress(ValueError):  # if the description itself is spoilt
+                    files = reader.sign(files)
+                for one, bytes_ in files.items():
+                    (folder / one).write_bytes(bytes_)
+                with pytest.raises(ProptrainError):
+                    reader.read(folder)
+                n_tried += 1
+    assert n_tried > 50
+    assert not planted.exists()
+    pickle.loads(pickle.dumps(Payload(planted)))  # it would have been seen
+    assert planted.exists()
+
+
+# --- nothing fills the memory -------------------------------------------------------------------
+
+
+def zip_bomb(name, size):
+    target = io.BytesIO()
+    with (
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open(name, "w", force_zip64=True) as member,
+    ):
+        for _ in range(size >> 20):
+            member.write(bytes(1 << 20))
+    return target.getvalue()
+
+
+@pytest.fixture(scope="module")
+def bomb():
+    return zip_bomb("adj_matrix.data.npy", 300 << 20)
+
+
+def test_a_zip_bomb_is_refused(bomb, tmp_path, monkeypatch):
+    (tmp_path / "a.npz").write_bytes(bomb)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it is unpacked"))
+    with pytest.raises(FileFormatError, match="made to fill the memory, and is not unpacked"):
+        read_npz(tmp_path / "a.npz")
+    with pytest.raises(FileFormatError, match=r"would grow from \d{3},\d{3} bytes to 314,572,800"):
+        parse_encoder(bomb)
+
+
+def test_a_member_that_claims_more_than_the_archive_is_refused(readers, tmp_path):
+    content = bytearray(readers["npz data set"].files["data.npz"])
+    directory = content.index(b"PK\x01\x02")
+    content[directory + 20 : directory + 24] = (10**9).to_bytes(4, "little")  # compressed size
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(FileFormatError, match="1,000,000,000 bytes of it, more than there are"):
+        read_npz(tmp_path / "a.npz")
+
+
+def npy_claiming(n_rows, content=b"\0" * 64):
+    header = io.BytesIO()
+    claimed = {"descr": "<f8", "fortran_order": False, "shape": (n_rows, 3)}
+    np.lib.format.write_array_header_1_0(header, claimed)
+    return header.getvalue() + content
+
+
+def test_a_header_that_claims_a_trillion_rows_takes_no_memory(readers, tmp_path):
+    huge = npy_claiming(10**12)
+    (tmp_path / "a.npy").write_bytes(huge)
+    with pytest.raises(FileFormatError, match=r"a\.npy is no whole \.npy array"):
+        map_array(tmp_path / "a.npy")
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("adj_matrix.indptr.npy", huge)
+        archive.writestr("adj_matrix.data.npy", huge)
+    with pytest.raises(FileFormatError, match=r"shape \(1000000000000, 3\)"):
+        read_npz(tmp_path / "a.npz")
+    with pytest.raises(FileFormatError, match=r"shape \(1000000000000, 3\)"):
+        parse_encoder((tmp_path / "a.npz").read_bytes())
+
+
+def test_a_parquet_file_of_a_billion_equal_rows_is_refused(tmp_path):
+    path = tmp_path / "nodes.parquet"
+    column = pa.DictionaryArray.from_arrays(np.zeros(10**7, np.int32), ["a"])
+    pq.write_table(pa.table({"source": column, "target": column}), path)
+    for read in (
+        lambda: read_nodes(path),
+        lambda: build_graph([path], tmp_path / "graph", memory="8GB"),
+        lambda: open_features(path, 3),
+    ):
+        with pytest.raises(FileFormatError, match=r"claims 10,000,000 rows in [\d,]+ bytes"):
+            read()
+
+
+def test_ids_that_would_become_one_are_refused(tmp_path):
+    pd.DataFrame({"id": ["a", "a\0"]}).to_parquet(tmp_path / "nodes.parquet")
+    with pytest.raises(TableError, match="text without the character 0"):
+        read_nodes(tmp_path / "nodes.parquet")
+
+
+# --- nothing leads elsewhere --------------------------------------------------------------------
+
+
+def test_a_model_is_read_from_its_own_folder_alone(tmp_path):
+    clf = LabelPropagationClassifier().fit(np.eye(3), [0, 1, -1], graph=np.ones((3, 3)))
+    clf.save(tmp_path / "model")
+    shutil.move(tmp_path / "model" / "arrays.safetensors", tmp_path / "elsewhere")
+    (tmp_path / "model" / "arrays.safetensors").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileFormatError, match=r"arrays.safetensors must lie in that folder itself"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["../degrees.npy", "/etc/passwd", "a/b.npy", "..", ""])
+@pytest.mark.parametrize("which", ["graph folder", "model folder", "model folder from disk"])
+def test_no_name_in_a_description_leads_out_of_its_folder(readers, tmp_path, which, name):
+    reader = readers[which]
+    description = {"graph folder": "manifest.json", "model folder": "model.json"}
+    description = description.get(which, "disk_model.json")
+    told = json.loads(reader.files[description])
+    if which == "graph folder":
+        told["degrees"]["name"] = name
+    else:
+        told["files"][name] = told["files"].popitem()[1]
+    files = reader.sign({**reader.files, description: json.dumps(told).encode()})
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for one, content in files.items():
+        (folder / one).write_bytes(content)
+    with pytest.raises(FileFormatError):
+        reader.read(folder)
+
+
+def test_a_link_within_the_folder_is_fine(readers, tmp_path):
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    for name, content in readers["graph folder"].files.items():
+        (folder / name).write_bytes(content)
+    (folder / "ids.npy").rename(folder / "other")
+    (folder / "ids.npy").symlink_to(folder / "other")
+    DiskGraph(folder).verify()

@@ -1,0 +1,156 @@
+"""Several who train are as one; and a training goes on from a snapshot as if nothing had been."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from proptrain.errors import FileFormatError, InvalidInputError
+from proptrain.train.loop import TrainSettings, train_predictor, trained_so_far
+from proptrain.train.snapshot import Snapshot
+from proptrain.train.stopping import StoppingNodes
+from proptrain.train.team import TorchTeam
+
+N, F, C = 60, 12, 3
+
+
+def problem():
+    random = np.random.RandomState(0)
+    features = random.rand(N, F).astype(np.float32)
+    soft, stop_soft = random.rand(2, N, C).astype(np.float32)
+    soft[::5] = 0
+    nodes = np.arange(1, N, 3)
+    return features, soft, StoppingNodes(nodes, random.randint(0, C, len(nodes)), stop_soft)
+
+
+class Threads:
+    """A team of threads: each waits until all have said their numbers."""
+
+    def __init__(self, size):
+        self.size, self.told, self.barrier = size, [None] * size, threading.Barrier(size)
+
+    def member(self, rank):
+        return Member(self, rank)
+
+
+class Member:
+    def __init__(self, team, rank):
+        self.team, self.rank, self.size = team, rank, team.size
+
+    def _sum(self, numbers):
+        self.team.told[self.rank] = numbers
+        self.team.barrier.wait(60)
+        total = sum(self.team.told[1:], start=self.team.told[0])
+        self.team.barrier.wait(60)
+        return total
+
+    def add_gradients(self, parameters, loss):
+        for one in parameters:
+            own = torch.zeros_like(one) if one.grad is None else one.grad
+            one.grad = self._sum(own).clone()
+        return self._sum(loss)
+
+    def add(self, numbers):
+        return self._sum(np.array(numbers, dtype=float)).tolist()
+
+
+def trained_by(size, batch_size):
+    """Train by so many threads; returns what each of them came to."""
+    team, results = Threads(size), [None] * size
+    how = {"settings": TrainSettings(max_epochs=12), "seed": 3, "batch_size": batch_size}
+
+    def run(rank):
+        results[rank] = train_predictor(*problem(), **how, team=team.member(rank))
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results, train_predictor(*problem(), **how)
+
+
+@pytest.mark.parametrize(("size", "batch_size"), [(2, 20), (3, N), (3, 2)])
+def test_a_team_comes_to_what_one_comes_to(size, batch_size):
+    results, alone = trained_by(size, batch_size)
+    for name, weight in alone.weights.items():
+        for one in results:
+            np.testing.assert_array_equal(one.weights[name], results[0].weights[name])
+        np.testing.assert_allclose(results[0].weights[name], weight, atol=2e-4)
+    for name, numbers in vars(alone.history).items():
+        np.testing.assert_allclose(
+            getattr(results[0].history, name), numbers, rtol=1e-4, err_msg=name
+        )
+
+
+def test_torchs_own_group_adds_up(tmp_path):
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1
+    )
+    try:
+        team = TorchTeam()
+        weight, other = torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(2))
+        (weight.sum() * 2).backward()
+        assert (team.rank, team.size) == (0, 1)
+        assert team.add_gradients([weight, other], 1.5) == 1.5
+        assert weight.grad.tolist() == [[2.0] * 3] * 2
+        assert other.grad.tolist() == [0.0, 0.0]
+        assert team.add([1.0, 2]) == [1.0, 2.0]
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_team_needs_batches_and_can_be_judged_by_f_alone():
+    features, soft, stop = problem()
+    member = Threads(2).member(0)
+    with pytest.raises(InvalidInputError, match="need a batch_size"):
+        train_predictor(features, soft, stop, team=member)
+    watched = StoppingNodes(stop.nodes, stop.codes, stop.soft_labels, lambda f: f)
+    with pytest.raises(InvalidInputError, match="without a read_out"):
+        train_predictor(features, soft, watched, team=member, batch_size=20)
+
+
+class Folders:
+    """Keeps every snapshot in a folder of its own, and begins with the one it is told."""
+
+    def __init__(self, place, first=None):
+        self.place, self.first, self.n_saved = place, first, 0
+
+    def load(self):
+        return None if self.first is None else Snapshot.read(self.place / str(self.first))
+
+    def save(self, snapshot):
+        self.n_saved += 1
+        folder = self.place / str(len(snapshot.numbers["epochs"]))
+        folder.mkdir(exist_ok=True)
+        snapshot.write(folder)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("at", [1, 7, 19])
+def test_training_goes_on_from_a_snapshot_to_the_bit(tmp_path, dropout, at):
+    settings = TrainSettings(max_epochs=20, patience=5, dropout=dropout)
+    how = {"settings": settings, "seed": 1, "batch_size": 20}
+    whole, keeper = train_predictor(*problem(), **how), Folders(tmp_path)
+    train_predictor(*problem(), **how, keeper=keeper)
+    n_epochs = len(whole.history.train_loss)
+    assert keeper.n_saved == n_epochs
+    again = Folders(tmp_path, min(at, n_epochs))
+    resumed = train_predictor(*problem(), **how, keeper=again)
+    assert again.n_saved == n_epochs - min(at, n_epochs)
+    told = trained_so_far(Snapshot.read(tmp_path / str(n_epochs)))
+    for one in (resumed, told):
+        assert one.best_epoch == whole.best_epoch
+        assert one.history == whole.history
+        for name, weight in whole.weights.items():
+            np.testing.assert_array_equal(one.weights[name], weight)
+
+
+def test_a_broken_snapshot_is_noticed(tmp_path):
+    (tmp_path / "arrays.safetensors").write_bytes(b"nothing")
+    (tmp_path / "numbers.json").write_text("{}")
+    with pytest.raises(FileFormatError, match="holds no whole snapshot"):
+        Snapshot.read(tmp_path)

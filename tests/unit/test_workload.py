@@ -1,0 +1,175 @@
+"""What a fit takes is told before it begins, and it does not begin where there is not so much."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from proptrain import (
+    CorrectAndSmoothClassifier,
+    GNNClassifier,
+    LabelPropagationClassifier,
+    PTAClassifier,
+    PTAPlusClassifier,
+    memory,
+    workload,
+)
+from proptrain.cli import app
+from proptrain.errors import NotEnoughMemoryError
+from proptrain.memory import available_memory
+from proptrain.workload import FitSizes, check_memory, estimate_fit
+
+SIZES = FitSizes(n_nodes=50_000, n_entries=400_000, n_features=200, n_classes=12)
+GB = 10**9
+
+
+# --- the estimate -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        PTAClassifier(),
+        PTAPlusClassifier(),
+        LabelPropagationClassifier(),
+        GNNClassifier(architecture="GCN"),
+        CorrectAndSmoothClassifier(),
+    ],
+)
+@pytest.mark.parametrize("name", ["n_nodes", "n_entries", "n_features", "n_classes"])
+def test_more_of_anything_takes_more(classifier, name):
+    larger = replace(SIZES, **{name: 3 * getattr(SIZES, name)})
+    before, after = estimate_fit(classifier, SIZES), estimate_fit(classifier, larger)
+    assert after.memory > before.memory
+    assert after.epoch_seconds >= before.epoch_seconds
+
+
+def test_it_is_never_less_than_what_the_steps_hold_at_once():
+    told = estimate_fit(PTAClassifier(), SIZES).memory
+    features, of_classes = 4 * 50_000 * 200, 4 * 50_000 * 12
+    assert 2 * features + 12 * of_classes + 8 * 400_000 < told < 1 * GB
+
+
+def test_sparse_features_count_by_what_is_stored():
+    sparse = replace(SIZES, n_stored=50_000)
+    assert (
+        estimate_fit(PTAClassifier(), sparse).memory < estimate_fit(PTAClassifier(), SIZES).memory
+    )
+
+
+def test_rounds_and_networks_count_as_epochs_and_what_trains_nothing_has_none():
+    plus = PTAPlusClassifier(n_rounds=2, n_networks=3, max_epochs=50)
+    assert estimate_fit(plus, SIZES).max_epochs == 450
+    assert estimate_fit(LabelPropagationClassifier(), SIZES).max_epochs == 0
+    fast = estimate_fit(PTAClassifier(fast=True), SIZES).epoch_seconds
+    assert fast < estimate_fit(PTAClassifier(), SIZES).epoch_seconds
+
+
+def test_too_much_is_an_error_that_says_how_much_and_what_to_do(monkeypatch):
+    monkeypatch.setattr(workload, "available_memory", lambda: 3 * GB)
+    check_memory(3 * GB, "This fit", "Do less.")
+    with pytest.raises(NotEnoughMemoryError, match=r"about 3.5 GB .* and 3 GB are avail.* Do less"):
+        check_memory(int(3.5 * GB), "This fit", "Do less.")
+    monkeypatch.setattr(workload, "available_memory", lambda: None)  # a system that does not tell
+    check_memory(10**18, "This fit", "Do less.")
+
+
+# --- what is available ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """A machine with 8 GB left and no group; files are added by their names."""
+
+    def write(**files):
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/").replace("_dot_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return available_memory(tmp_path / "proc", tmp_path / "groups")
+
+    monkeypatch.setattr(memory, "_process_may", lambda: None)
+    write(proc__meminfo="MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n")
+    return write
+
+
+def test_the_machine_tells_what_it_has_left(system):
+    assert system() == 8_192_000_000
+
+
+def test_a_group_of_its_own_counts_with_its_parents(system):
+    group = {"proc__self__cgroup": "0::/outer/inner\n"}
+    inner = {
+        "groups__outer__inner__memory_dot_max": "max\n",
+        "groups__outer__inner__memory_dot_current": "100\n",
+    }
+    outer = {
+        "groups__outer__memory_dot_max": "2000000000\n",
+        "groups__outer__memory_dot_current": "900000000\n",
+        "groups__outer__memory_dot_stat": "anon 5\ninactive_file 300000000\n",
+    }
+    assert system(**group, **inner) == 8_192_000_000
+    assert system(**outer) == 1_400_000_000  # 2 GB less 0.9, of which 0.3 can be taken back
+
+
+def test_groups_of_the_older_kind_count_too(system):
+    told = system(
+        proc__self__cgroup="4:memory:/box\n3:cpu:/\n",
+        groups__memory__box__memory_dot_limit_in_bytes="500000000\n",
+        groups__memory__box__memory_dot_usage_in_bytes="600000000\n",
+    )
+    assert told == 0  # and not less
+
+
+def test_a_limit_of_the_process_itself_counts(system, monkeypatch):
+    monkeypatch.setattr(memory, "_process_may", lambda: 123)
+    assert system() == 123
+
+
+def test_this_machine_tells_something():
+    room = available_memory()
+    assert room is None or 0 < room < 10**14
+
+
+# --- the commands -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two groups of nodes, as tables and as a graph folder with arrays."""
+    edges = [f"{i},{(i + 2) % 40}" for i in range(40)]
+    (tmp_path / "edges.csv").write_text("source,target\n" + "\n".join(edges))
+    rows = [f"{i},{i % 2},{'ab'[i % 2] if i < 20 else ''}" for i in range(40)]
+    (tmp_path / "nodes.csv").write_text("id,x,label\n" + "\n".join(rows))
+    np.save(tmp_path / "x.npy", (np.arange(40) % 2).astype(np.float32)[:, None])
+    np.save(tmp_path / "y.npy", np.where(np.arange(40) < 20, np.arange(40) % 2, -1))
+    return tmp_path
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_commands_do_not_begin_what_cannot_end_well_unless_forced(files, monkeypatch):
+    tables = ["--edges", files / "edges.csv", "--nodes", files / "nodes.csv", "--label", "label"]
+    arrays = ["--features", files / "x.npy", "--labels", files / "y.npy", "--json"]
+    build = ["graph", "build", files / "edges.csv", "--out", files / "graph", "--json"]
+    with monkeypatch.context() as patch:
+        patch.setattr(workload, "available_memory", lambda: 1000)
+        refused = run(*build)
+        assert isinstance(refused.exception, NotEnoughMemoryError)
+        assert not (files / "graph").exists()
+        assert run(*build, "--force").exit_code == 0
+        in_memory = ["--edges", files / "graph", *arrays]
+        for source in (tables, in_memory, [*in_memory, "--engine", "blocked", "--memory", "64GB"]):
+            model = ["--out", files / "model", "--overwrite"]
+            refused = run("fit", *source, *model)
+            assert isinstance(refused.exception, NotEnoughMemoryError)
+            assert "--force" in str(refused.exception)
+            assert not (files / "model").exists()
+            assert run("fit", *source, *model, "--force").exit_code == 0
+            (files / "model").rename(files / f"model{len(list(files.iterdir()))}")
+    assert run("fit", *tables, "--out", files / "model").exit_code == 0  # with the real memory
