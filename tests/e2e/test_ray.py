@@ -26,6 +26,8 @@ LONGEST = 900
 
 def missing():
     """Return what is not there and how to get it."""
+    if "PROPTRAIN_CLUSTER" not in os.environ:
+        return "It takes some five minutes: run it with `make cluster`"
     if importlib.util.find_spec("ray") is None:
         return "Ray is missing; get it with: pip install 'proptrain[ray]'"
     if shutil.which("unshare") is None or shutil.which("ip") is None:
