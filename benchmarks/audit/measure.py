@@ -14,11 +14,11 @@ from benchmarks.audit.task import Task
 from proptrain.data.catalog import find_entry, load_dataset
 from proptrain.data.dataset import Dataset
 from proptrain.data.noise import with_label_noise
-from proptrain.data.splits import Split, deal_folds, split_nodes
+from proptrain.data.splits import Split, cross_fit, deal_folds, split_nodes
 from proptrain.estimator import PTAClassifier
 from proptrain.insight.audit import N_FOLDS, Audit
 from proptrain.insight.calibration import calibration_error
-from proptrain.insight.evidence import Evidence, cross_fit
+from proptrain.insight.evidence import Evidence
 
 CLEANLAB = (
     ("self_confidence", False),

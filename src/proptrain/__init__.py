@@ -32,7 +32,7 @@ _HOME = {
     "Heat": "propagate.schemes",
     "History": "train.loop",
     "LabelFolds": "search",
-    "LabelPropagationClassifier": "estimator",
+    "LabelPropagationClassifier": "models.label_propagation",
     "LocalEngine": "propagate.engine",
     "Mean": "propagate.schemes",
     "NodeClassifier": "search",

@@ -243,7 +243,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Train by cross entropy, a mean over the training nodes; no label is spread before."""
         codes, n_classes, watched = problem.codes, problem.n_classes, watched_nodes(problem)
-        self._train(
+        trained = self._train(
             features,
             one_hot(codes, problem.train, n_classes),
             StoppingNodes(watched, codes[watched], one_hot(codes, watched, n_classes)),
@@ -254,6 +254,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             network=network,
             on_epoch=on_epoch,
         )
+        self._keep_trained(trained, features)
 
     def _train(
         self,
@@ -267,38 +268,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network: NewNetwork | None = None,
         device: torch.device | None = None,
         on_epoch: OnEpoch | None = None,
-    ) -> None:
-        """Train a network, the two layers of step 2 if no other is given, and keep its weights."""
-        trained = self._trained(
-            features,
-            soft_labels,
-            stop,
-            random,
-            weighting=weighting,
-            loss_weight=loss_weight,
-            network=network,
-            device=device,
-            on_epoch=on_epoch,
-        )
-        self.weights_ = trained.weights
-        self.history_ = trained.history
-        self.best_epoch_ = trained.best_epoch
-        self.n_iter_ = len(trained.history.train_loss)
-        self.features_checksum_ = checksum(features)
-
-    def _trained(
-        self,
-        features: Features,
-        soft_labels: NDArray[np.float32],
-        stop: StoppingNodes,
-        random: np.random.RandomState,
-        *,
-        weighting: Weighting,
-        loss_weight: float,
-        network: NewNetwork | None = None,
-        device: torch.device | None = None,
-        on_epoch: OnEpoch | None = None,
     ) -> Trained:
+        """Train a network, the two layers of step 2 if no other is given."""
         return train_predictor(
             features,
             soft_labels,
@@ -311,6 +282,13 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             batch_size=getattr(self, "batch_size", None),
             on_epoch=on_epoch,
         )
+
+    def _keep_trained(self, trained: Trained, features: Features) -> None:
+        self.weights_ = trained.weights
+        self.history_ = trained.history
+        self.best_epoch_ = trained.best_epoch
+        self.n_iter_ = len(trained.history.train_loss)
+        self.features_checksum_ = checksum(features)
 
     def _settings(self, loss_weight: float) -> TrainSettings:
         return TrainSettings(

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from proptrain.classifier import (
     GraphClassifier,
     Layout,
-    checksum,
     is_reached,
     needed,
     watched_nodes,
 )
 from proptrain.data.dataset import UNLABELLED, Features
-from proptrain.data.extend import count_new_nodes
-from proptrain.data.knn import in_range
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import (
     ensemble_predictions,
     spread_or_own,
-    to_distributions,
 )
 from proptrain.errors import InvalidInputError
 from proptrain.problem import Problem, pose_problem
@@ -40,7 +34,7 @@ from proptrain.train.stopping import StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, dynamic, static
 
 if TYPE_CHECKING:
-    from proptrain.insight.evidence import Tell
+    from proptrain.data.splits import Tell
 
 _AUDIT_EPOCHS = 100
 
@@ -202,7 +196,7 @@ class PTAClassifier(GraphClassifier):
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         engine, scheme = engine_on(device, problem.graph, self.normalisation), self._scheme()
         soft_labels = self._soft_labels(problem.codes, problem.train, problem.n_classes, engine)
-        self._train(
+        trained = self._train(
             features,
             soft_labels,
             self._stopping_nodes(problem, engine, scheme),
@@ -212,6 +206,7 @@ class PTAClassifier(GraphClassifier):
             device=device,
             on_epoch=on_epoch,
         )
+        self._keep_trained(trained, features)
         self.soft_labels_ = soft_labels
         self.reached_ = is_reached(soft_labels)
         self.probabilities_ = predict_probabilities(self.weights_, features)
@@ -291,123 +286,3 @@ class PTAClassifier(GraphClassifier):
                 f"-> weights; got {self.weighting!r}."
             )
         return known[self.weighting]
-
-
-class LabelPropagationClassifier(GraphClassifier):
-    """Plain label propagation: step 1 alone, its soft labels read as the prediction.
-
-    Features serve only to build a graph where none is given, so ``graph`` is "knn" by default,
-    and X may be None where a graph is. A new node is told by its edges, or without them by its
-    nearest fitted nodes.
-
-    The parameters alpha, steps, scheme, normalisation, clamp, n_neighbors, device, unlabelled and
-    random_state are those of `PTAClassifier`.
-
-    Parameters
-    ----------
-    unreached : {"prior", "uniform"}
-        Probabilities of nodes that no label reaches: the classes' shares among the labels, or the
-        same for all classes. ``reached_`` says which nodes these are, and one warning how many.
-
-    Examples
-    --------
-    >>> clf = LabelPropagationClassifier()
-    >>> clf.fit(None, ["left", None, "right", None], graph=[(0, 1), (2, 3), (3, 2)]).transduction_
-    array(['left', 'left', 'right', 'right'], dtype='<U5')
-    """
-
-    _numbers = ("features_checksum_",)
-    features_: Features | None = None  # those of the fitted nodes, if they had any
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.1,
-        steps: int = 10,
-        scheme: Scheme | None = None,
-        normalisation: Normalisation = "symmetric",
-        clamp: bool = True,
-        unreached: Literal["prior", "uniform"] = "prior",
-        n_neighbors: int = 10,
-        device: Any = "auto",
-        unlabelled: Any = -1,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.steps = steps
-        self.scheme = scheme
-        self.normalisation = normalisation
-        self.clamp = clamp
-        self.unreached = unreached
-        self.n_neighbors = n_neighbors
-        self.device = device
-        self.unlabelled = unlabelled
-        self.random_state = random_state
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        graph: Any = "knn",
-        stopping: Any = None,
-        on_epoch: OnEpoch | None = None,  # noqa: ARG002 - for the same face; there are no epochs
-    ) -> Self:
-        """Propagate the labels y (n,) over the graph; see `PTAClassifier.fit`.
-
-        ``stopping`` nodes are left out, so that both classifiers see the same labels.
-        """
-        self._check_switches("clamp")
-        device = torch_device(self.device)
-        features = None if X is None else self._features_of(X, reset=True)
-        random = check_random_state(self.random_state)
-        problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
-        self.features_ = features
-        self.features_checksum_ = -1 if features is None else checksum(features)
-        self.fallback_ = self._fallback(problem)
-        engine = engine_on(device, problem.graph, self.normalisation)
-        scores = self._soft_labels(problem.codes, problem.train, problem.n_classes, engine)
-        self.reached_ = is_reached(scores)
-        n_unreached = int((~self.reached_).sum())
-        if n_unreached:
-            warnings.warn(
-                f"No label reaches {n_unreached:,} of {len(scores):,} nodes within "
-                f"{len(self._scheme().mixing)} steps; they get the {self.unreached} "
-                "probabilities. See reached_.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return self._finish(problem, to_distributions(scores, self.fallback_))
-
-    def _fallback(self, problem: Problem) -> NDArray[np.float64]:
-        if self.unreached == "uniform":
-            return np.full(problem.n_classes, 1 / problem.n_classes)
-        if self.unreached != "prior":
-            raise InvalidInputError(
-                f"unreached must be 'prior' or 'uniform', got {self.unreached!r}."
-            )
-        counts = np.bincount(problem.codes[problem.train], minlength=problem.n_classes)
-        return np.asarray(counts / counts.sum())
-
-    def _from_features(self, features: Features) -> NDArray[np.float64]:
-        if self.features_ is None:
-            raise InvalidInputError(
-                "This model was fitted without features, so new nodes need their edges: "
-                "predict(X, edges=...)."
-            )
-        n_neighbors = min(self.n_neighbors, self.graph_.n_nodes)
-        nearest = NearestNeighbors(n_neighbors=n_neighbors, metric="cosine")
-        nearest.fit(in_range(self.features_))
-        neighbours = nearest.kneighbors(in_range(features), return_distance=False)  # (m, k)
-        shares: NDArray[np.float64] = self.label_distributions_[neighbours].mean(axis=1)
-        return shares
-
-    def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
-        n_old = self.graph_.n_nodes
-        n_new = count_new_nodes(edges, n_old) if features is None else features.shape[0]
-        return to_distributions(self._spread_to_new(edges, n_new), self.fallback_)
-
-    def _layout(self) -> Layout:
-        layout = {**super()._layout(), "fallback_": ("f", (len(self.classes_),))}
-        if self.features_checksum_ < 0:  # it was fitted without features
-            return layout
-        return {**layout, "features": ("f", (self.graph_.n_nodes, self.n_features_in_))}

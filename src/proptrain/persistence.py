@@ -38,7 +38,7 @@ from proptrain.errors import (
     ProptrainError,
     UnreadableFileError,
 )
-from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
+from proptrain.estimator import PTAClassifier
 from proptrain.files import check_output, file_of, unwritable_is_ours, whole_folder
 from proptrain.model_arrays import (
     NUMBERS,
@@ -50,6 +50,7 @@ from proptrain.model_arrays import (
 )
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
+from proptrain.models.label_propagation import LabelPropagationClassifier
 from proptrain.plus import PTAPlusClassifier
 from proptrain.propagate import schemes
 

@@ -37,7 +37,7 @@ from proptrain.train.stopping import ReadOut, StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting
 
 if TYPE_CHECKING:
-    from proptrain.insight.evidence import Tell
+    from proptrain.data.splits import Tell
 
 MASS_PER_CLASS = 70.0
 """Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
@@ -366,7 +366,7 @@ class _Learner:
         told: OnEpoch | None = None
         if self._on_epoch is not None:
             told = partial(_tell_later, self._on_epoch, self._n_epochs)
-        trained = self._classifier._trained(
+        trained = self._classifier._train(
             self._features,
             targets,
             self._stop,

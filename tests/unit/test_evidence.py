@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proptrain.data.graph import Graph
-from proptrain.data.splits import deal_folds
+from proptrain.data.splits import cross_fit, deal_folds
 from proptrain.insight import evidence
 from proptrain.insight.evidence import (
     accumulated_weights,
-    cross_fit,
     leave_fold_out,
     leave_one_out,
 )

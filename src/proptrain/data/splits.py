@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.dataset import UNLABELLED
 from proptrain.errors import LabelError
 
 # The paper's protocol is APPNP's: one fixed draw of known nodes, then a split for each seed.
@@ -28,6 +29,10 @@ VALIDATION_SEEDS = (
 
 ALWAYS_IN = -1
 """The fold of a label that is never left out, because no other is of its class."""
+
+Codes = NDArray[np.int64]
+Tell = Callable[[Codes, Codes], NDArray[Any]]
+"""(codes of all nodes, -1 where there is none; nodes) -> what is told of these nodes, (m, C)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +125,7 @@ def _draw_training_nodes(
     return np.concatenate(drawn)
 
 
-def hold_out(
-    codes: NDArray[np.int64], fraction: float, random: np.random.RandomState
-) -> NDArray[np.int64]:
+def hold_out(codes: Codes, fraction: float, random: np.random.RandomState) -> NDArray[np.int64]:
     """Draw stopping nodes: that fraction of each class, and always fewer than all of it.
 
     ``codes`` are class codes with -1 for unlabelled. A class with one labelled node keeps it for
@@ -135,9 +138,7 @@ def hold_out(
     return np.sort(np.concatenate([*drawn, np.empty(0, dtype=np.int64)])).astype(np.int64)
 
 
-def deal_folds(
-    codes: NDArray[np.int64], n_folds: int, random: np.random.RandomState
-) -> NDArray[np.int64]:
+def deal_folds(codes: Codes, n_folds: int, random: np.random.RandomState) -> NDArray[np.int64]:
     """Deal labels (L,) out to folds at random, each class evenly; -1 for the only one of a class.
 
     >>> deal_folds(np.array([0, 0, 0, 0, 1]), 2, np.random.RandomState(1)).tolist()
@@ -148,6 +149,33 @@ def deal_folds(
     folds = np.empty(len(codes), dtype=np.int64)
     folds[order] = np.arange(len(codes)) % n_folds
     return np.where(np.bincount(codes)[codes] == 1, ALWAYS_IN, folds)
+
+
+def cross_fit(
+    codes: Codes, known: Codes, folds: Codes, n_classes: int, tell: Tell
+) -> NDArray[np.float64]:
+    """Return what is told of each fold by one who learns from all the others, shape (L, C).
+
+    Labels that are in no fold are always learnt from, and their rows are empty.
+
+    One who tells every node the class that it has learnt most often:
+
+    >>> def commonest(learnt, nodes):
+    ...     return np.tile(np.bincount(learnt[learnt >= 0], minlength=2) / 2, (len(nodes), 1))
+    >>> codes, known, folds = np.array([0, 0, 1, 1]), np.arange(4), np.array([0, 1, 0, 1])
+    >>> cross_fit(codes, known, folds, 2, commonest)
+    array([[0.5, 0.5],
+           [0.5, 0.5],
+           [0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    told = np.zeros((len(known), n_classes))
+    for fold in range(folds.max(initial=ALWAYS_IN) + 1):
+        is_out = folds == fold
+        learnt = np.full(len(codes), UNLABELLED)
+        learnt[known[~is_out]] = codes[known[~is_out]]
+        told[is_out] = tell(learnt, known[is_out])
+    return told
 
 
 def seeds_for(n_runs: int, seeds: Sequence[int] = TEST_SEEDS) -> list[tuple[int, int]]:

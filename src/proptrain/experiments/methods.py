@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from proptrain.errors import unknown_name
-from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
+from proptrain.estimator import PTAClassifier
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
+from proptrain.models.label_propagation import LabelPropagationClassifier
 from proptrain.plus import MASS_PER_CLASS, PTAPlusClassifier
 
 

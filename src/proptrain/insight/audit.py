@@ -16,15 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.classifier import checksum
-from proptrain.data.splits import ALWAYS_IN, deal_folds
+from proptrain.data.splits import ALWAYS_IN, Codes, Tell, cross_fit, deal_folds
 from proptrain.ensemble.predictions import to_distributions
 from proptrain.errors import InvalidInputError
 from proptrain.insight.evidence import (
-    Codes,
     Evidence,
-    Tell,
     accumulated_weights,
-    cross_fit,
     leave_fold_out,
     leave_one_out,
 )

@@ -6,22 +6,17 @@ class. A label is in doubt where little speaks for its own class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.dataset import UNLABELLED
-from proptrain.data.splits import ALWAYS_IN
+from proptrain.data.splits import Codes, cross_fit
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.schemes import Scheme
 
-Codes = NDArray[np.int64]
 Evidence = NDArray[np.float64]
-Tell = Callable[[Codes, Codes], NDArray[Any]]
-"""(codes of all nodes, -1 where there is none; nodes) -> what is told of these nodes, (m, C)."""
 
 MOST_COLUMNS, MOST_ENTRIES = 64, 1 << 24
 """Of a block of columns that is propagated at once; so many numbers take 128 MiB."""
@@ -97,31 +92,6 @@ def leave_fold_out(
         return engine.propagate(start, scheme)[nodes]
 
     return cross_fit(codes, known, folds, n_classes, tell)
-
-
-def cross_fit(codes: Codes, known: Codes, folds: Codes, n_classes: int, tell: Tell) -> Evidence:
-    """Return what is told of each fold by one who learns from all the others, shape (L, C).
-
-    Labels that are in no fold are always learnt from, and their rows are empty.
-
-    One who tells every node the class that it has learnt most often:
-
-    >>> def commonest(learnt, nodes):
-    ...     return np.tile(np.bincount(learnt[learnt >= 0], minlength=2) / 2, (len(nodes), 1))
-    >>> codes, known, folds = np.array([0, 0, 1, 1]), np.arange(4), np.array([0, 1, 0, 1])
-    >>> cross_fit(codes, known, folds, 2, commonest)
-    array([[0.5, 0.5],
-           [0.5, 0.5],
-           [0.5, 0.5],
-           [0.5, 0.5]])
-    """
-    told = np.zeros((len(known), n_classes))
-    for fold in range(folds.max(initial=ALWAYS_IN) + 1):
-        is_out = folds == fold
-        learnt = np.full(len(codes), UNLABELLED)
-        learnt[known[~is_out]] = codes[known[~is_out]]
-        told[is_out] = tell(learnt, known[is_out])
-    return told
 
 
 def _returned(n_nodes: int, known: Codes, engine: Engine, scheme: Scheme) -> NDArray[np.float64]:

@@ -213,7 +213,8 @@ def _mixing(classifier: GraphClassifier) -> tuple[float, ...]:
 
 def can_explain(classifier: Any) -> bool:
     """Tell whether the predictions of this classifier are sums that can be taken apart."""
-    from proptrain.estimator import LabelPropagationClassifier, PTAClassifier
+    from proptrain.estimator import PTAClassifier
+    from proptrain.models.label_propagation import LabelPropagationClassifier
     from proptrain.plus import PTAPlusClassifier
 
     sums = PTAClassifier | PTAPlusClassifier | LabelPropagationClassifier

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.splits import deal_folds
+from proptrain.data.dataset import UNLABELLED
+from proptrain.data.splits import Codes, cross_fit, deal_folds
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import Scheme
@@ -41,12 +42,12 @@ def told_by_others(
            [0.  , 0.25]], dtype=float32)
     """
     folds = deal_folds(codes[known], n_folds, np.random.RandomState(seed))
-    told = np.zeros((len(known), n_classes), dtype=np.float32)
-    for fold in range(folds.max() + 1):
-        out = folds == fold
-        soft_labels = propagate_labels(codes, known[~out], n_classes, engine, scheme)
-        told[out] = soft_labels[known[out]]
-    return told
+
+    def tell(learnt: Codes, nodes: Codes) -> NDArray[Any]:
+        learnt_from = np.flatnonzero(learnt != UNLABELLED)
+        return propagate_labels(learnt, learnt_from, n_classes, engine, scheme)[nodes]
+
+    return cross_fit(codes, known, folds, n_classes, tell).astype(np.float32)
 
 
 def trust_labels(
