@@ -230,7 +230,7 @@ def test_everyone_is_held_to_someone_who_takes_part(monkeypatch):
     wanted = Wanted(n_entries=100_000)
     suites = (
         *(first_layer, runs_together, step_beside_libraries, ten_steps, growth),
-        *(training.epochs, startup.start_up),
+        *(training.epochs, training.whole_fits, startup.start_up),
     )
     for case in (case for suite in suites for case in suite(wanted)):
         assert case.baseline in case.prepare().jobs
@@ -366,6 +366,18 @@ def test_epochs_are_as_many_for_everyone(monkeypatch):
     assert list(jobs) == [f"proptrain {name}" for name in ("PTA(F)", "PTA", "APPNP", "GCN")]
 
 
+def test_whole_fits_are_of_different_splits(monkeypatch):
+    fitted = []
+    monkeypatch.setattr(
+        training, "train", lambda method, _, split: fitted.append((method, *split.train)) or 7
+    )
+    (case,) = training.whole_fits(Wanted())
+    jobs = case.prepare().jobs
+    assert {name: job() for name, job in jobs.items()} == dict.fromkeys(jobs, 21)
+    assert list(jobs) == ["proptrain PTA", "proptrain PTA+"]
+    assert len(set(fitted)) == 6
+
+
 def test_the_first_demo_compiles_and_the_second_does_not(monkeypatch):
     ran = []
     monkeypatch.setattr(startup, "run_python", lambda *words, **more: ran.append((words, more)))
@@ -481,7 +493,7 @@ def test_the_plot_is_drawn_when_growth_is_done(tmp_path, run):
     [
         (
             ["layer"],
-            "first-layer, together, step, ten-steps, growth, epochs, start-up; got 'layer'",
+            "first-layer, together, step, ten-steps, growth, epochs, plus, start-up; got 'layer'",
         ),
         (["first-layer", "--dataset", "cara"], "Did you mean 'cora'?"),
         (["first-layer", "--out", "nowhere/times.jsonl"], "does not exist"),

@@ -163,6 +163,22 @@ def test_only_runs_of_both_are_paired(n_pairs: int, expected: tuple[str, ...]) -
 # --- the other tables ---------------------------------------------------------------------------
 
 
+def test_the_cost_of_pta_plus_is_told_where_both_have_run() -> None:
+    experiment = replace(EXPERIMENTS["plus"], datasets=("citeseer", "cora_ml"))
+    runs = [
+        replace(run, epochs=300 if run.method == "PTA+" else 100)
+        for run in runs_for(experiment, lambda _: 80.0)
+        if run.dataset == "citeseer" or run.method == "PTA"
+    ]
+    lone = next(place for place, run in enumerate(runs) if run.method == "PTA+")
+    runs[lone] = replace(runs[lone], init_seed=1000, epochs=10**6)  # no PTA to compare it with
+    assert make_table(experiment, runs).notes[-1] == (
+        "Epochs of PTA+ for one of PTA: 3.0 on citeseer."
+    )
+    pta_alone = [run for run in runs if run.method == "PTA"]
+    assert "Epochs" not in " ".join(make_table(experiment, pta_alone).notes)
+
+
 def test_statistics_are_measured() -> None:
     cora = load_dataset("cora")
     experiment = replace(EXPERIMENTS["table2"], datasets=("cora", "pubmed"))

@@ -1,4 +1,4 @@
-"""Fits of so many epochs: PTA beside the networks that have the graph inside."""
+"""Fits: PTA beside the networks that have the graph inside, and PTA+ beside PTA."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from proptrain.experiments.methods import METHODS
 
 N_EPOCHS = 50
 """So many that what a fit does before and after them counts little."""
+N_SPLITS = 3
+"""Of whole fits, because it is chance when a fit stops."""
 
 
 def epochs(wanted: Wanted) -> Iterator[Case]:
@@ -27,6 +29,28 @@ def epochs(wanted: Wanted) -> Iterator[Case]:
         prepare = partial(_own_methods, name, wanted.data_dir)
         title = f"fits of {N_EPOCHS} epochs"
         yield Case("epochs", title, name, "proptrain PTA(F)", prepare, n_rounds=7)
+
+
+def whole_fits(wanted: Wanted) -> Iterator[Case]:
+    """Yield what PTA+ costs, each method from its labels to its predictions."""
+    for name in wanted.found_datasets():
+        prepare = partial(_fits_of_splits, name, wanted.data_dir)
+        title = f"whole fits, the first {N_SPLITS} splits"
+        yield Case("plus", title, name, "proptrain PTA", prepare, n_rounds=3)
+
+
+def _fits_of_splits(name: str, data_dir: Path | None) -> Work:
+    problems = [problem_of(name, data_dir, seed) for seed in TEST_SEEDS[:N_SPLITS]]
+    return Work(
+        {
+            f"proptrain {method}": partial(_train_on_all, method, problems)
+            for method in ("PTA", "PTA+")
+        }
+    )
+
+
+def _train_on_all(method: str, problems: list[tuple[Dataset, Split]]) -> int:
+    return sum(train(method, *problem) for problem in problems)
 
 
 def _own_methods(name: str, data_dir: Path | None) -> Work:
@@ -49,10 +73,12 @@ def own_jobs(
     }
 
 
-def problem_of(name: str, data_dir: Path | None) -> tuple[Dataset, Split]:
-    """Return a data set and the paper's first split of it."""
+def problem_of(
+    name: str, data_dir: Path | None, seed: int = TEST_SEEDS[0]
+) -> tuple[Dataset, Split]:
+    """Return a data set and a split of it, the paper's first one."""
     dataset, entry = load_once(name, data_dir), find_entry(name)
-    return dataset, split_nodes(dataset.labels, TEST_SEEDS[0], n_known=entry.n_known)
+    return dataset, split_nodes(dataset.labels, seed, n_known=entry.n_known)
 
 
 def labels_given(dataset: Dataset, split: Split) -> NDArray[np.int64]:

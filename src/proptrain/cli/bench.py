@@ -25,6 +25,7 @@ SUITES = {
     "ten-steps": "proptrain.bench.steps:ten_steps",
     "growth": "proptrain.bench.steps:growth",
     "epochs": "proptrain.bench.training:epochs",
+    "plus": "proptrain.bench.training:whole_fits",
     "start-up": "proptrain.bench.startup:start_up",
 }
 """Where each is; they load much, and only those asked for."""
@@ -36,7 +37,8 @@ NamesArgument = Annotated[
 DatasetsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--dataset", help="For first-layer, together and epochs; repeatable. \\[default: cora]"
+        "--dataset",
+        help="For first-layer, together, epochs and plus; repeatable. \\[default: cora]",
     ),
 ]
 EntriesOption = Annotated[

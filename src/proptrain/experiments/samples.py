@@ -54,6 +54,13 @@ def paired(first: Sequence[Run], second: Sequence[Run]) -> tuple[list[float], li
     return percentages(ours for ours, _ in pairs), percentages(theirs for _, theirs in pairs)
 
 
+def epoch_ratio(first: Sequence[Run], second: Sequence[Run]) -> float:
+    """Return the epochs of the first method by those of the second, where both have run, or NaN."""
+    pairs = [(ours.epochs, theirs.epochs) for ours, theirs in _pairs(first, second)]
+    ours, theirs = map(sum, zip(*pairs, strict=True)) if pairs else (0, 0)
+    return ours / theirs if theirs else math.nan
+
+
 def margins(first: Sequence[Run], second: Sequence[Run]) -> BySplit:
     """Return by how many points the first method is ahead, for each pair of runs."""
     return _by_split(

@@ -20,7 +20,7 @@ from proptrain.experiments.grid import (
 )
 from proptrain.experiments.paper import Published
 from proptrain.experiments.protocol import Run
-from proptrain.experiments.samples import paired, percentages, select
+from proptrain.experiments.samples import epoch_ratio, paired, percentages, select
 from proptrain.experiments.specs import Experiment
 from proptrain.experiments.statistics import (
     FEWEST,
@@ -59,6 +59,7 @@ def accuracy_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
         "Mean accuracy in per cent ± half the width of its 95 % bootstrap interval over the runs.",
         *_comparison_notes(experiment, rows),
         *(_TEST_NOTE,) * bool(tests),
+        *_cost_note(experiment, runs),
     )
     return Table(experiment.heading, header, tuple(rows), notes, n_labels=2)
 
@@ -93,6 +94,18 @@ def _comparison_notes(experiment: Experiment, rows: Iterable[tuple[str, ...]]) -
         f"Fewer than {FEWEST} runs are not judged.",
         *_outside_note(rows),
     )
+
+
+def _cost_note(experiment: Experiment, runs: Sequence[Run]) -> tuple[str, ...]:
+    """Say how many epochs PTA+ takes for one of PTA, where both have run."""
+    if not {"PTA+", "PTA"} <= set(experiment.methods):
+        return ()
+    ratios = [
+        f"{ratio:.1f} on {dataset}"
+        for dataset in experiment.datasets
+        if (ratio := epoch_ratio(*(select(runs, dataset, name) for name in ("PTA+", "PTA")))) > 0
+    ]
+    return (f"Epochs of PTA+ for one of PTA: {listed(ratios)}.",) if ratios else ()
 
 
 def _outside_note(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
