@@ -6,17 +6,13 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test cluster lint format docs package bench lowest audit clean
+.PHONY: demo test lint format docs package bench lowest audit clean
 
 demo: $(VENV)/.installed
 	$(BIN)/proptrain demo --out report.html
 
 test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
-
-# A Ray cluster of two nodes on this machine, and what it must survive: some five minutes.
-cluster: $(VENV)/.installed-dev
-	PROPTRAIN_CLUSTER=1 $(BIN)/python -m pytest tests/e2e/test_ray.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -22,7 +22,6 @@ import scipy.sparse as sp
 
 import reference
 from proptrain import PTAClassifier, fit_from_disk
-from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.synthetic_disk import write_synthetic
@@ -160,19 +159,18 @@ def a_node_killed(made, cluster):
     return {**differences(made, kill_node), "killed": int(cluster.second.poll() is not None)}
 
 
-def classifier(batch_size):
-    how = {"fast": True, "max_epochs": 25, "patience": 8, "batch_size": batch_size}
+def classifier():
+    how = {"fast": True, "max_epochs": 25, "patience": 8, "batch_size": 500}
     return PTAClassifier(random_state=0, device="cpu", **how)
 
 
-def fitted(made, batch_size, n_workers):
-    """Fit here and on the cluster; returns how far they are from each other."""
+def fitted_by_two(made):
+    """Fit here, and on the cluster by two trainers; returns how far they are from each other."""
     features = np.load(made.features, mmap_mode="r")
-    local = fit_from_disk(classifier(batch_size), made.graph, features, made.y, memory="64GB")
+    local = fit_from_disk(classifier(), made.graph, features, made.y, memory="64GB")
     with work_folder(made.folder) as work:
         ours = fit_on_cluster(
-            classifier(batch_size), made.graph, made.features, made.y, RayCrew(), work,
-            n_workers=n_workers,
+            classifier(), made.graph, made.features, made.y, RayCrew(), work, n_workers=2
         )  # fmt: skip
         told = ours.distributions[np.arange(N)]
     pairs = [(ours.trained.weights[name], array) for name, array in local.trained.weights.items()]
@@ -193,10 +191,6 @@ def fitted(made, batch_size, n_workers):
     }
 
 
-def training_alone(made, cluster):
-    return fitted(made, 500, 1)
-
-
 def a_trainer_killed(made, cluster):
     """Two train; when there are some snapshots, one of them is killed."""
     killed, before = [], set(processes("ray::"))
@@ -212,7 +206,7 @@ def a_trainer_killed(made, cluster):
 
     watcher = threading.Thread(target=kill_one, daemon=True)
     watcher.start()
-    told = fitted(made, 500, 2)
+    told = fitted_by_two(made)
     watcher.join(1)
     return {**told, "killed": len(killed), "new": len(set(killed) - before)}
 
@@ -229,11 +223,12 @@ cli.main()
 
 
 def command_line(made, cluster):
+    """One trainer on the cluster does what training from disk does here."""
     told = {}
     for engine in ("blocked", "ray"):
         words = ["fit", "--engine", engine, "--edges", made.graph, "--features", made.features]
         words += ["--labels", made.folder / "big" / "labels.npy", "--method", "PTA(F)", "--json"]
-        words += ["--out", made.folder / f"by-{engine}", "--batch-size", N]
+        words += ["--out", made.folder / f"by-{engine}", "--batch-size", 500]
         words += ["--address", ADDRESS, "--workers", 1] if engine == "ray" else ["--memory", "4GB"]
         done = subprocess.run(
             [sys.executable, "-c", BRIEFLY, *map(str, words)],
@@ -242,8 +237,15 @@ def command_line(made, cluster):
         told[engine] = {"code": done.returncode, "err": done.stderr[-2000:], "out": done.stdout}
     if any(one["code"] for one in told.values()):
         return told
-    a, b = (np.load(made.folder / f"by-{name}" / "predictions.npy") for name in told)
-    return {**told, "difference": float(abs(a - b).max()), "ids": len(DiskGraph(made.graph).ids())}
+    blocked, ray = (made.folder / f"by-{engine}" for engine in told)
+    files = ("weights.safetensors", "reached.npy")
+    a, b = (np.load(folder / "predictions.npy") for folder in (blocked, ray))
+    return {
+        **told,
+        "same": [(blocked / name).read_bytes() == (ray / name).read_bytes() for name in files],
+        "difference": float(abs(a - b).max()),
+        "left": len(list(made.folder.glob(".proptrain-*"))),
+    }
 
 
 def bad_weather(made, cluster):
@@ -275,7 +277,6 @@ SCENARIOS = (
     propagation,
     awkward_graphs,
     bad_weather,
-    training_alone,
     command_line,
     a_worker_killed,
     a_trainer_killed,

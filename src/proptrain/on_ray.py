@@ -29,6 +29,8 @@ from proptrain.train.team import ALONE, TorchTeam
 # Read when it is imported: nothing is told to others, and an error is told once, by us.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+# ray.train takes one report of a worker each time it looks, so no epoch is shorter than its 2 s.
+os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
 try:
     import ray
     from ray import exceptions
