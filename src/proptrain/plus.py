@@ -73,6 +73,9 @@ class PTAPlusClassifier(GraphClassifier):
         Networks with different initial weights whose predictions are averaged, in every round.
     trust : bool
         Whether a label counts less if the others contradict it.
+    learnt_trust : bool
+        Whether it counts less in a further round, too, if what was learnt contradicts it: if its
+        accumulated weight, the paper's S_j, is less than that of another class.
     mass_power : float
         Power of the mass that a soft label has: 1 as propagated, 0 the same for all nodes.
     balance : float
@@ -110,6 +113,7 @@ class PTAPlusClassifier(GraphClassifier):
         max_gamma: float = 0.3,
         n_networks: int = 1,
         trust: bool = True,
+        learnt_trust: bool = False,
         mass_power: float = 1.0,
         balance: float = 10.0,
         mass_per_class: float | None = MASS_PER_CLASS,
@@ -137,6 +141,7 @@ class PTAPlusClassifier(GraphClassifier):
         self.max_gamma = max_gamma
         self.n_networks = n_networks
         self.trust = trust
+        self.learnt_trust = learnt_trust
         self.mass_power = mass_power
         self.balance = balance
         self.mass_per_class = mass_per_class
@@ -224,10 +229,17 @@ class PTAPlusClassifier(GraphClassifier):
         """
         predicted = balance_classes(sharpen(scores, self.sharpness), self._evenness(problem))
         targets = with_total(predicted, self._total_mass(problem))
-        trust = self.trust_[:, np.newaxis]
+        trust = self._trust_after(scores, problem)[:, np.newaxis]
         known = one_hot(problem.codes, problem.train, problem.n_classes)[problem.train]
         targets[problem.train] = trust * known + (1 - trust) * targets[problem.train]
         return targets
+
+    def _trust_after(self, scores: NDArray[Any], problem: Problem) -> NDArray[np.float32]:
+        """Return how far each training label is still trusted once something was learnt, (t,)."""
+        if not self.learnt_trust:
+            return self.trust_
+        # What the ensemble tells of node j, before it is scaled, is S_j for each class.
+        return self.trust_ * trust_labels(scores[problem.train], problem.codes[problem.train])
 
     def _evenness(self, problem: Problem) -> float:
         """Return how far the classes are balanced, from 0 to 1.
@@ -299,7 +311,7 @@ class PTAPlusClassifier(GraphClassifier):
         return {**of_nodes, **trained, **own}
 
     def _check_parameters(self) -> None:
-        self._check_switches("clamp", "trust")
+        self._check_switches("clamp", "trust", "learnt_trust")
         for name, lowest in {"n_rounds": 0, "n_networks": 1}.items():
             value = getattr(self, name)
             is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -187,6 +187,24 @@ def test_trust_finds_the_wrong_label():
     assert (fitted(plus(trust=False), labels).trust_ == 1).all()
 
 
+def test_learnt_trust_doubts_the_wrong_label_in_further_rounds_alone():
+    labels = LABELS.copy()
+    labels[10] = 1 - labels[10]
+    kept = {}
+    for learnt in (False, True):
+        clf = plus(n_rounds=1, trust=False, learnt_trust=learnt, max_epochs=100)
+        seen, next_targets = [], clf._next_targets
+        clf._next_targets = lambda *told, s=seen, f=next_targets: s.append(f(*told)) or s[-1]
+        fitted(clf, labels)
+        trained = np.setdiff1d(np.flatnonzero(labels >= 0), STOP)
+        kept[learnt] = dict(zip(trained, seen[0][trained, labels[trained]], strict=True))
+        assert (clf.trust_ == 1).all()
+    assert set(kept[False].values()) == {1}
+    assert min(kept[True], key=kept[True].get) == 10
+    assert kept[True][10] < 0.95
+    assert sum(share == 1 for share in kept[True].values()) >= len(trained) - 3
+
+
 def test_epochs_are_told_one_after_another():
     told = []
     clf = plus(n_rounds=1, n_networks=2)
@@ -215,6 +233,7 @@ def test_stopping_labels_never_reach_the_model():
         ({"balance": "much"}, "balance must be a number 0 or more, got 'much'"),
         ({"mass_per_class": np.nan}, "mass_per_class must be a number above 0, got nan"),
         ({"trust": 1}, "trust must be True or False, got 1"),
+        ({"learnt_trust": "S_j"}, "learnt_trust must be True or False, got 'S_j'"),
     ],
 )
 def test_bad_parameters_are_told(settings, message):

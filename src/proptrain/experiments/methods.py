@@ -54,11 +54,13 @@ def _plus(**settings: Any) -> Make:
 _INGREDIENTS: dict[str, dict[str, Any]] = {
     "PTA, fixed mass": {"mass_per_class": MASS_PER_CLASS},
     "PTA, trust": {"trust": True},
+    "PTA, unclamped": {"clamp": False},
     "PTA, mass^0.5": {"mass_power": 0.5, "mass_per_class": MASS_PER_CLASS},
     "PTA, balance": {"balance": 10.0, "mass_per_class": MASS_PER_CLASS},
     "PTA, 3 networks": {"n_networks": 3},
     "PTA, 1 round": {"n_rounds": 1},
     "PTA, 2 rounds": {"n_rounds": 2},
+    "PTA, 2 rounds, S_j": {"n_rounds": 2, "learnt_trust": True},
 }
 
 

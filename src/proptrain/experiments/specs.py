@@ -13,11 +13,13 @@ DATASETS = ("citeseer", "cora_ml", "pubmed", "ms_academic")
 PLUS_INGREDIENTS = (
     "PTA, fixed mass",
     "PTA, trust",
+    "PTA, unclamped",
     "PTA, mass^0.5",
     "PTA, balance",
     "PTA, 3 networks",
     "PTA, 1 round",
     "PTA, 2 rounds",
+    "PTA, 2 rounds, S_j",
 )
 """PTA with one thing of PTA+ or of what was tried for it; methods of these names exist."""
 
@@ -239,6 +241,17 @@ EXPERIMENTS = {
             "accuracy",
             ("PTA", *PLUS_INGREDIENTS, "PTA+"),
             20,
+            validation=True,
+            beyond=True,
+        ),
+        Experiment(
+            "ablation-wrong",
+            "The same with 30 % of the labels wrong: validation seeds and nodes only",
+            "accuracy",
+            ("PTA", "PTA, trust", "PTA, 2 rounds", "PTA, 2 rounds, S_j", "PTA+"),
+            20,
+            noise="label",
+            rates=(0.3,),
             validation=True,
             beyond=True,
         ),
