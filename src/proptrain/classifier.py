@@ -18,7 +18,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from proptrain.data.dataset import Features, check_features
 from proptrain.data.extend import count_new_nodes, extend_graph
 from proptrain.data.graph import Graph
-from proptrain.ensemble.predictions import to_distributions
+from proptrain.ensemble.predictions import (
+    ensemble_predictions,
+    spread_or_own,
+    to_distributions,
+)
 from proptrain.errors import InvalidInputError, WrongTypeError
 from proptrain.problem import Problem
 from proptrain.propagate.engine import Engine, LocalEngine
@@ -318,6 +322,13 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _enlarged(self, edges: Any, n_new: int) -> LocalEngine:
         """Return the engine of the fitted graph with new nodes."""
         return LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
+
+    def _ensembled_with(self, new: NDArray[np.float32], edges: Any) -> NDArray[np.float64]:
+        """Return what is told of new nodes (m, C): step 3 again, on the larger graph."""
+        engine = self._enlarged(edges, len(new))
+        told = np.concatenate([self.probabilities_, new])
+        scores = ensemble_predictions(told, engine, self._scheme())
+        return spread_or_own(scores[self.graph_.n_nodes :], new)
 
     def _known_among(self, n_new: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the class codes of the fitted and that many new nodes, and who of them trains."""

@@ -235,13 +235,7 @@ class PTAClassifier(GraphClassifier):
         return tell
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
-        new = predict_probabilities(self.weights_, needed(features))
-        scores = ensemble_predictions(
-            np.concatenate([self.probabilities_, new]),
-            self._enlarged(edges, len(new)),
-            self._scheme(),
-        )
-        return spread_or_own(scores[self.graph_.n_nodes :], new)
+        return self._ensembled_with(predict_probabilities(self.weights_, needed(features)), edges)
 
     def _soft_labels(
         self,

@@ -68,7 +68,8 @@ class PTAPlusClassifier(GraphClassifier):
     sharpness : float
         Power of the predictions that make the next round's soft labels.
     max_gamma : float
-        Limit of the adaptive gamma in further rounds: their soft labels are no longer so wrong.
+        Limit of the adaptive gamma in further rounds, whose soft labels are no longer so wrong;
+        ``math.inf`` is none.
     n_networks : int
         Networks with different initial weights whose predictions are averaged, in every round.
     trust : bool
@@ -83,7 +84,7 @@ class PTAPlusClassifier(GraphClassifier):
         with more less, by their square. 0 is never.
     mass_per_class : float or None
         Total mass of the soft labels by the number of classes; None leaves it as it is.
-    weighting and the others
+    epsilon and the others
         As in `PTAClassifier`.
 
     Attributes
@@ -206,6 +207,7 @@ class PTAPlusClassifier(GraphClassifier):
             problem.n_classes,
             engine,
             self._scheme(),
+            clamp=self.clamp,
             seed=random.randint(2**31 - 1),
         )
         return trust_labels(told, problem.codes[problem.train])
@@ -224,14 +226,18 @@ class PTAPlusClassifier(GraphClassifier):
     def _next_targets(self, scores: NDArray[Any], problem: Problem) -> NDArray[np.float32]:
         """Return what a further round learns from: sharpened predictions, known labels put in.
 
-        All nodes have the same mass. A known label has the mass of 1 that it began with, as far as
-        it is trusted, which is many times more while there are few labels to a node.
+        All nodes have the same mass but for the balance of the classes. A known label has the mass
+        of 1 that it has in label propagation, as far as it is trusted: many times that of a node
+        while labels are few, less than 1 if all of them together would pass the total, and never
+        less than that of a node.
         """
         predicted = balance_classes(sharpen(scores, self.sharpness), self._evenness(problem))
-        targets = with_total(predicted, self._total_mass(problem))
+        total, n_known = self._total_mass(problem), len(problem.train)
+        targets = with_total(predicted, total)
+        mass = max(total / len(targets), min(1.0, total / n_known))
         trust = self._trust_after(scores, problem)[:, np.newaxis]
         known = one_hot(problem.codes, problem.train, problem.n_classes)[problem.train]
-        targets[problem.train] = trust * known + (1 - trust) * targets[problem.train]
+        targets[problem.train] = trust * mass * known + (1 - trust) * targets[problem.train]
         return targets
 
     def _trust_after(self, scores: NDArray[Any], problem: Problem) -> NDArray[np.float32]:
@@ -247,7 +253,7 @@ class PTAPlusClassifier(GraphClassifier):
         With few labels chance decides how far each class's reach, with many the class's size does.
         """
         per_class = len(problem.train) / problem.n_classes
-        # Squared, so that it has all but gone where labels are many: there it costs accuracy.
+        # Squared, so that it fades soon where labels are many: there it costs accuracy.
         return self.balance**2 / (self.balance**2 + per_class**2) if self.balance else 0.0
 
     def _total_mass(self, problem: Problem) -> float:
@@ -284,13 +290,7 @@ class PTAPlusClassifier(GraphClassifier):
         return spread_or_own(told, told)
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
-        new = self._told_by_networks(needed(features))
-        scores = ensemble_predictions(
-            np.concatenate([self.probabilities_, new]),
-            self._enlarged(edges, len(new)),
-            self._scheme(),
-        )
-        return spread_or_own(scores[self.graph_.n_nodes :], new)
+        return self._ensembled_with(self._told_by_networks(needed(features)), edges)
 
     def _told_by_networks(self, features: Features) -> NDArray[np.float32]:
         """Return the mean of what the networks tell, shape (m, C)."""
@@ -329,7 +329,8 @@ class PTAPlusClassifier(GraphClassifier):
         }
         for name, (value, wanted) in limits.items():
             is_number = isinstance(value, float | int | np.number) and not isinstance(value, bool)
-            if not (is_number and 0 <= value < np.inf and (value > 0 or wanted == "0 or more")):
+            is_finite = is_number and (value < np.inf or name == "max_gamma")  # no limit to gamma
+            if not (is_finite and value >= 0 and (value > 0 or wanted == "0 or more")):
                 raise InvalidInputError(f"{name} must be a number {wanted}, got {value!r}.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -383,11 +384,18 @@ def test_methods_have_the_papers_settings():
         "PTA+": {**own},
         "PTA, fixed mass": {**own, **PTA_OF_PLUS, "mass_per_class": 70.0},
         "PTA, trust": {**own, **PTA_OF_PLUS, "trust": True},
+        "PTA, unclamped": {**own, **PTA_OF_PLUS, "clamp": False},
         "PTA, mass^0.5": {**own, **PTA_OF_PLUS, "mass_per_class": 70.0, "mass_power": 0.5},
         "PTA, balance": {**own, **PTA_OF_PLUS, "mass_per_class": 70.0, "balance": 10.0},
         "PTA, 3 networks": {**own, **PTA_OF_PLUS, "n_networks": 3},
         "PTA, 1 round": {**own, **PTA_OF_PLUS, "n_rounds": 1},
         "PTA, 2 rounds": {**own, **PTA_OF_PLUS, "n_rounds": 2},
+        "PTA, 2 rounds, S_j": {**own, **PTA_OF_PLUS, "n_rounds": 2, "learnt_trust": True},
+        "PTA+, natural mass": {**own, "mass_per_class": None},
+        "PTA+, no trust": {**own, "trust": False},
+        "PTA+, no balance": {**own, "balance": 0.0},
+        "PTA+, 1 round": {**own, "n_rounds": 1},
+        "PTA+, no limit of gamma": {**own, "max_gamma": math.inf},
         "APPNP": {**own, "architecture": "APPNP"},
         "APPNP#": {**own, "architecture": "APPNP", "edge_dropout": 0.5},
         "APPNP-noe": {**own, "architecture": "APPNP", "ensemble": False},

@@ -62,6 +62,12 @@ def test_a_total_scales_all_alike(soft_labels, total):
     np.testing.assert_allclose(to_rows(scaled)[0], to_rows(soft_labels)[0], atol=1e-5)
 
 
+def test_without_any_mass_nothing_is_balanced_or_scaled():
+    nothing = np.zeros((3, 2), dtype=np.float32)
+    np.testing.assert_array_equal(balance_classes(nothing), nothing)
+    np.testing.assert_array_equal(with_total(nothing, 70.0), nothing)
+
+
 @given(SOFT_LABELS, st.floats(1, 4))
 def test_sharpened_rows_are_distributions_that_lean_the_same_way_more(predictions, power):
     rows, sharp = to_rows(predictions)[0], sharpen(predictions, power)

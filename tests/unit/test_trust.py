@@ -69,3 +69,21 @@ def test_next_to_no_mass_says_next_to_nothing():
     trust = trust_labels(told, np.array([0, 0, 0, 0]))
     assert trust[0] == pytest.approx(1, abs=1e-4)
     assert trust[3] < 0.6
+
+
+def test_next_to_no_mass_says_next_to_nothing_where_most_labels_are_told_nothing():
+    told = np.zeros((9, 2), dtype=np.float32)
+    told[0], told[1:4, 0], told[4] = (0, 1e-6), 5, (0, 5)
+    trust = trust_labels(told, np.zeros(9, dtype=np.int64))
+    assert trust[0] == pytest.approx(1, abs=1e-2)
+    assert trust[4] < 0.6
+    assert np.delete(trust, [0, 4]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("clamp", [True, False])
+def test_others_are_asked_as_labels_are_propagated(clamp):
+    graph, codes = cliques()
+    engine, known = LocalEngine(graph), np.array([0, 1, 2, 6, 7, 8])
+    told = told_by_others(codes, known, 2, engine, SCHEME, n_folds=6, clamp=clamp)
+    alone = propagate_labels(codes, known[1:], 2, engine, SCHEME, clamp=clamp)[known[0]]
+    np.testing.assert_allclose(told[0], alone, rtol=1e-6)

@@ -29,7 +29,7 @@ NameArgument = Annotated[
         help="table2 … table8, structure-noise, structure-noise-pta, label-noise, initialisation, "
         "systems (that the paper's tables leave out), readings (of what the paper leaves open), or "
         "all of these; plus, few-labels, wrong-labels, wrong-labels-pair, wrong-stopping, "
-        "wrong-stopping-pair, ablation, ablation-wrong, or beyond for all of these."
+        "wrong-stopping-pair, ablation, ablation-few, ablation-wrong, or beyond for all of these."
     ),
 ]
 DatasetsOption = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -61,6 +62,15 @@ _INGREDIENTS: dict[str, dict[str, Any]] = {
     "PTA, 1 round": {"n_rounds": 1},
     "PTA, 2 rounds": {"n_rounds": 2},
     "PTA, 2 rounds, S_j": {"n_rounds": 2, "learnt_trust": True},
+}
+
+
+_WITHOUT: dict[str, dict[str, Any]] = {
+    "PTA+, natural mass": {"mass_per_class": None},
+    "PTA+, no trust": {"trust": False},
+    "PTA+, no balance": {"balance": 0.0},
+    "PTA+, 1 round": {"n_rounds": 1},
+    "PTA+, no limit of gamma": {"max_gamma": math.inf},
 }
 
 
@@ -126,6 +136,10 @@ METHODS = {
                 name, "PTA with one ingredient of PTA+", _one_ingredient(**ingredient), variant=True
             )
             for name, ingredient in _INGREDIENTS.items()
+        ),
+        *(
+            Method(name, "PTA+ without an ingredient", _plus(**without), variant=True)
+            for name, without in _WITHOUT.items()
         ),
         Method(
             "PTS lr 0.01",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from proptrain.errors import unknown_name
 
 DATASETS = ("citeseer", "cora_ml", "pubmed", "ms_academic")
 
-PLUS_INGREDIENTS = (
+_INGREDIENTS = (
     "PTA, fixed mass",
     "PTA, trust",
     "PTA, unclamped",
@@ -21,10 +21,25 @@ PLUS_INGREDIENTS = (
     "PTA, 2 rounds",
     "PTA, 2 rounds, S_j",
 )
-"""PTA with one thing of PTA+ or of what was tried for it; methods of these names exist."""
+"""PTA with something of PTA+ or of what was tried for it; methods of these names exist."""
+_WITHOUT = (
+    "PTA+, natural mass",
+    "PTA+, no trust",
+    "PTA+, no balance",
+    "PTA+, 1 round",
+    "PTA+, no limit of gamma",
+)
+"""PTA+ without something."""
 
 Kind = Literal[
-    "statistics", "characteristics", "accuracy", "epoch-time", "total-time", "curve", "box"
+    "statistics",
+    "characteristics",
+    "accuracy",
+    "differences",
+    "epoch-time",
+    "total-time",
+    "curve",
+    "box",
 ]
 
 
@@ -39,7 +54,8 @@ class Experiment:
     name: str
     title: str
     kind: Kind
-    """How it is shown: as a table of accuracies or times, as curves against noise, as boxes."""
+    """How it is shown: as a table of accuracies, of differences to the first method or of times, as
+    curves against noise, as boxes."""
     methods: tuple[str, ...] = ()
     n_runs: int = 100
     """Runs of every method on every data set, and at every rate of noise."""
@@ -126,6 +142,13 @@ _COMPARED = ("LP", "APPNP", "PTA", "PTA+")
 def _wrong_labels(name: str, title: str, noise: NoiseKind) -> Experiment:
     return Experiment(
         name, title, "curve", _COMPARED, 10, noise=noise, rates=_LABEL_RATES, beyond=True
+    )
+
+
+def _ablation(name: str, title: str, methods: tuple[str, ...], **varied: Any) -> Experiment:
+    title = f"{title}: validation seeds and nodes only"
+    return Experiment(
+        name, title, "differences", methods, 10, validation=True, beyond=True, **varied
     )
 
 
@@ -235,25 +258,23 @@ EXPERIMENTS = {
             "Wrong labels of the next class, also of the stopping nodes",
             "pair-and-stop",
         ),
-        Experiment(
+        _ablation(
             "ablation",
-            "What each ingredient of PTA+ brings: validation seeds and nodes only",
-            "accuracy",
-            ("PTA", *PLUS_INGREDIENTS, "PTA+"),
-            20,
-            validation=True,
-            beyond=True,
+            "What each ingredient of PTA+ brings",
+            ("PTA", *_INGREDIENTS, "PTA+", *_WITHOUT),
         ),
-        Experiment(
+        _ablation(
+            "ablation-few",
+            "What the ingredients of PTA+ bring with two labels per class",
+            ("PTA", "PTA, fixed mass", "PTA, balance", "PTA, 2 rounds", "PTA+", *_WITHOUT),
+            labels=(2,),
+        ),
+        _ablation(
             "ablation-wrong",
-            "The same with 30 % of the labels wrong: validation seeds and nodes only",
-            "accuracy",
-            ("PTA", "PTA, trust", "PTA, 2 rounds", "PTA, 2 rounds, S_j", "PTA+"),
-            20,
+            "What the ingredients of PTA+ bring with 30 % of the labels wrong",
+            ("PTA", "PTA, trust", "PTA, 2 rounds", "PTA, 2 rounds, S_j", "PTA+", *_WITHOUT),
             noise="label",
             rates=(0.3,),
-            validation=True,
-            beyond=True,
         ),
     )
 }

@@ -50,6 +50,8 @@ def balance_classes(soft_labels: NDArray[Any], strength: float = 1.0) -> SoftLab
     soft_labels = np.asarray(soft_labels, dtype=np.float32)
     mass = soft_labels.sum(axis=0)
     present = mass > 0
+    if not present.any():
+        return soft_labels
     factor = np.where(present, mass[present].mean() / np.where(present, mass, 1), 1)
     return soft_labels * (factor**strength).astype(np.float32)
 
@@ -57,11 +59,14 @@ def balance_classes(soft_labels: NDArray[Any], strength: float = 1.0) -> SoftLab
 def with_total(soft_labels: NDArray[Any], total: float) -> SoftLabels:
     """Return the soft labels scaled to a total mass, so that the loss has a size of its own.
 
+    Where there is no mass at all, there is nothing to scale.
+
     >>> with_total(np.array([[3, 0], [0, 1]], dtype=np.float32), 8).sum()
     np.float32(8.0)
     """
     soft_labels = np.asarray(soft_labels, dtype=np.float32)
-    return soft_labels * np.float32(total / soft_labels.sum(dtype=np.float64))
+    mass = soft_labels.sum(dtype=np.float64)
+    return soft_labels * np.float32(total / mass) if mass else soft_labels
 
 
 def sharpen(predictions: NDArray[Any], power: float = 2.0) -> SoftLabels:

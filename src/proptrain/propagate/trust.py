@@ -21,6 +21,7 @@ def told_by_others(
     engine: Engine,
     scheme: Scheme,
     *,
+    clamp: bool = True,
     n_folds: int = 5,
     seed: int = 0,
 ) -> NDArray[np.float32]:
@@ -45,20 +46,21 @@ def told_by_others(
 
     def tell(learnt: Codes, nodes: Codes) -> NDArray[Any]:
         learnt_from = np.flatnonzero(learnt != UNLABELLED)
-        return propagate_labels(learnt, learnt_from, n_classes, engine, scheme)[nodes]
+        soft_labels = propagate_labels(learnt, learnt_from, n_classes, engine, scheme, clamp=clamp)
+        return soft_labels[nodes]
 
     return cross_fit(codes, known, folds, n_classes, tell).astype(np.float32)
 
 
 def trust_labels(
-    told: NDArray[np.float32], codes: NDArray[Any], *, patience: float = 3.0
+    told: NDArray[np.float32], codes: NDArray[Any], *, n_others_half: float = 3.0
 ) -> NDArray[np.float32]:
     """Return how far each known label can be trusted (k,), above 0 and at most 1.
 
     ``told`` (k, C) is what the others say of each node, ``codes`` (k,) the label that it was given.
     A label that no other class outdoes has 1; otherwise the root of its class's mass by the
-    other's, as far as its class has other labels that could have spoken for it (``patience``: how
-    many of them count half).
+    other's, as far as its class has other labels that could have spoken for it
+    (``n_others_half``: with so many of them half as far).
 
     Node 3 is given class 1, and the others say 0:
 
@@ -70,10 +72,12 @@ def trust_labels(
     own = told[rows, codes]
     others = told.copy()
     others[rows, codes] = 0
-    # Next to no mass says next to nothing, whichever way it leans.
-    doubt = 0.1 * np.median(told.sum(axis=1)) + np.finfo(np.float32).tiny
+    # Next to no mass says next to nothing, whichever way it leans. The mean is for graphs in pieces,
+    # where most labels hear nothing of others.
+    mass = told.sum(axis=1)
+    doubt = 0.1 * max(np.median(mass), mass.mean() / 1000) + np.finfo(np.float32).tiny
     share = (own + doubt) / (np.maximum(own, others.max(axis=1)) + doubt)
     n_others = np.bincount(codes)[codes] - 1
     # The root, because a label may well be right against its neighbours: on clean labels doubts
     # cost more than they bring.
-    return np.asarray(np.sqrt(share) ** (n_others / (n_others + patience)), dtype=np.float32)
+    return np.asarray(np.sqrt(share) ** (n_others / (n_others + n_others_half)), dtype=np.float32)

@@ -28,6 +28,7 @@ from proptrain.report.svg import clean_text, standalone_svg
 _TITLE = "The paper’s tables and figures, made again"
 _BEYOND_TITLE = "Beyond the paper: PTA+ beside what the paper has"
 _CLAIMS_TITLE = "What the paper claims"
+_BEYOND_CLAIMS_TITLE = "What we claim"
 _MADE_TITLE = "How this was made"
 _FIGURES = "figures"
 _TO_DEVIATIONS = "../../deviations.md"
@@ -82,6 +83,10 @@ class _Reproduction:
             "“On the Equivalence of Decoupled Graph Convolution Network and Label Propagation” "
             f"(WWW 2021), its numbers beside ours: {done}"
         )
+
+    @property
+    def claims_title(self) -> str:
+        return _BEYOND_CLAIMS_TITLE if self.is_beyond else _CLAIMS_TITLE
 
     @property
     def claims_lede(self) -> str:
@@ -187,7 +192,7 @@ def _html_page(told: _Reproduction) -> str:
         "reproduction.html.j2",
         title=told.title,
         lede=told.lede,
-        claims_title=_CLAIMS_TITLE,
+        claims_title=told.claims_title,
         claims_lede=told.claims_lede,
         claims=told.claims,
         parts=parts,
@@ -202,7 +207,7 @@ def _markdown_page(told: _Reproduction) -> str:
     blocks = [f"# {told.title}", markdown(told.lede)]
     if told.claims:
         claims = "\n".join(map(_markdown_claim, told.claims))
-        blocks += [f"## {_CLAIMS_TITLE}", markdown(told.claims_lede), claims]
+        blocks += [f"## {told.claims_title}", markdown(told.claims_lede), claims]
     for part in told.parts:
         blocks += _markdown_part(part)
     made = "".join(map(_markdown_words, told.made_words))

@@ -61,6 +61,8 @@ class Adaptive:
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, float | int | np.number) and self.epsilon > 0):
             raise InvalidInputError(f"epsilon must be a positive number, got {self.epsilon}.")
+        if not (isinstance(self.limit, float | int | np.number) and self.limit >= 0):
+            raise InvalidInputError(f"limit must be a number, 0 or more, got {self.limit}.")
 
     def gamma(self, epoch: int) -> float:
         """Return the exponent of this epoch, counted from 0."""

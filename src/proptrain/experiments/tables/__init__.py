@@ -11,12 +11,14 @@ from proptrain.experiments.protocol import Run
 from proptrain.experiments.specs import Experiment, Kind
 from proptrain.experiments.tables.accuracy import accuracy_table
 from proptrain.experiments.tables.behind_figures import box_table, curve_table
+from proptrain.experiments.tables.differences import differences_table
 from proptrain.experiments.tables.facts import characteristics_table, statistics_table
 from proptrain.experiments.tables.times import epoch_time_table, total_time_table
 from proptrain.experiments.tasks import runs_of
 
 _OF_RUNS: dict[Kind, Callable[[Experiment, Sequence[Run]], Table]] = {
     "accuracy": accuracy_table,
+    "differences": differences_table,
     "epoch-time": epoch_time_table,
     "total-time": total_time_table,
     "curve": curve_table,

@@ -125,7 +125,7 @@ def _accuracy_cells(
 ) -> tuple[str, ...]:
     published = _published(experiment, dataset, method)
     told = plus_minus(published.mean, published.half_width) if published else MISSING
-    done = _done(experiment, dataset, method, len(runs))
+    done = runs_done(experiment, dataset, method, len(runs))
     if not runs:
         return told, NO_RUNS, MISSING, MISSING, done
     ours = bootstrap_mean(percentages(runs))
@@ -136,7 +136,7 @@ def _accuracy_cells(
     return told, mean, signed(ours.mean - published.mean), judged, done
 
 
-def _done(experiment: Experiment, dataset: str, method: str, n_done: int) -> str:
+def runs_done(experiment: Experiment, dataset: str, method: str, n_done: int) -> str:
     """Say how many runs there are of those wanted; some methods differ by their splits alone."""
     wanted = list_tasks([experiment.narrowed(datasets=[dataset], methods=[method])])
     return f"{n_done} of {len(wanted)}"
