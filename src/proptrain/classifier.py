@@ -254,7 +254,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             random,
             weighting=static,
             # The loss is divided by the number of classes; this makes it a mean over the nodes.
-            loss_weight=n_classes / len(problem.train),
+            settings=self._settings(n_classes / len(problem.train)),
             network=network,
             on_epoch=on_epoch,
         )
@@ -268,7 +268,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random: np.random.RandomState,
         *,
         weighting: Weighting,
-        loss_weight: float,
+        settings: TrainSettings,
         network: NewNetwork | None = None,
         device: torch.device | None = None,
         on_epoch: OnEpoch | None = None,
@@ -279,7 +279,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             soft_labels,
             stop,
             weighting=weighting,
-            settings=self._settings(loss_weight),
+            settings=settings,
             seed=random.randint(2**31 - 1),
             network=network,
             backend=KERNELS if device is None else torch_backend(device),

@@ -202,7 +202,7 @@ class PTAClassifier(GraphClassifier):
             self._stopping_nodes(problem, engine, scheme),
             random,
             weighting=self._weighting(),
-            loss_weight=self.loss_weight,
+            settings=self._settings(self.loss_weight),
             device=device,
             on_epoch=on_epoch,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,7 +32,7 @@ from proptrain.propagate.schemes import Scheme
 from proptrain.propagate.shaping import balance_classes, sharpen, temper_mass, with_total
 from proptrain.propagate.torch_engine import engine_on
 from proptrain.propagate.trust import told_by_others, trust_labels
-from proptrain.train.loop import History, OnEpoch, Trained, predict_probabilities
+from proptrain.train.loop import History, OnEpoch, Trained, TrainSettings, predict_probabilities
 from proptrain.train.stopping import ReadOut, StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 MASS_PER_CLASS = 70.0
 """Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
+UNWATCHED_EPOCHS = 150
+"""Of a round without stopping nodes; the weights of the last two thirds of them are averaged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +57,15 @@ class _Round:
 class PTAPlusClassifier(GraphClassifier):
     """PTA that learns a second and a third time, from what it predicted itself.
 
-    The three steps are PTA's, and the graph stays out of training. What is added, each of it a
-    parameter: the soft labels have a total mass that does not depend on how many labels there are;
-    a label that the others contradict counts less; and the predictions, spread over the graph and
-    sharpened, are the soft labels of a further round, the known labels put back in. What all
-    rounds tell is averaged; if the first alone tells the stopping nodes better, it counts alone.
+    The three steps are PTA's, and the graph stays out of training. What is added: the soft labels
+    have a total mass that does not depend on how many labels there are; a label that the others
+    contradict counts less; and the predictions, spread over the graph and sharpened, are the soft
+    labels of a further round, the known labels put back in. What all rounds tell is averaged; if
+    the first alone tells the stopping nodes better, it counts alone.
+
+    Without stopping nodes no epoch can be chosen: every round trains for 150 epochs at most, keeps
+    the mean of the later ones' weights, and the last round counts. By default that is how few
+    labels are learnt from (see ``stopping_fraction``).
 
     Parameters
     ----------
@@ -84,6 +90,9 @@ class PTAPlusClassifier(GraphClassifier):
         with more less, by their square. 0 is never.
     mass_per_class : float or None
         Total mass of the soft labels by the number of classes; None leaves it as it is.
+    stopping_fraction : float or None
+        Share of each class's labels that is kept from training and decides when to stop. None is a
+        fifth where that makes 100 nodes or more, and else nothing: fewer decide worse than none.
     epsilon and the others
         As in `PTAClassifier`.
 
@@ -131,7 +140,7 @@ class PTAPlusClassifier(GraphClassifier):
         weight_decay: float = 0.005,
         max_epochs: int = 2000,
         patience: int = 100,
-        stopping_fraction: float = 0.2,
+        stopping_fraction: float | None = None,
         n_neighbors: int = 10,
         device: Any = "auto",
         unlabelled: Any = -1,
@@ -193,7 +202,7 @@ class PTAPlusClassifier(GraphClassifier):
         for _ in range(self.n_rounds):
             targets = self._next_targets(rounds[-1].scores, problem)
             rounds.append(learner.learn(targets, Adaptive(self.epsilon, self.max_gamma)))
-        return self._keep(rounds, learner.together_or_first(rounds), features, problem)
+        return self._keep(rounds, learner.choose(rounds), features, problem)
 
     def _trusted(
         self, problem: Problem, engine: Engine, random: np.random.RandomState
@@ -351,12 +360,13 @@ class _Learner:
         labels = (problem.codes, watched, problem.n_classes)
         self._classifier, self._features, self._random = classifier, features, random
         self._device, self._on_epoch, self._n_epochs = device, on_epoch, 0
+        self._is_watched = bool(problem.stop.size)
         self._ensemble: ReadOut = partial(ensemble_predictions, engine=engine, scheme=scheme)
         self._stop = StoppingNodes(
             watched,
             problem.codes[watched],
             propagate_labels(*labels, engine, scheme, clamp=classifier.clamp),
-            self._ensemble,
+            self._ensemble if self._is_watched else None,
         )
 
     def learn(self, targets: NDArray[np.float32], weighting: Weighting) -> _Round:
@@ -366,14 +376,26 @@ class _Learner:
         told = _mean([predict_probabilities(one.weights, self._features) for one in trained])
         return _Round(trained, told, self._ensemble(told))
 
-    def together_or_first(self, rounds: list[_Round]) -> _Round:
-        """Return the networks of all rounds as one, or the first round if it is better alone."""
+    def choose(self, rounds: list[_Round]) -> _Round:
+        """Return the networks of all rounds as one, or the first round if it is better alone.
+
+        Without stopping nodes nobody can tell; the last round has the most of the graph in it.
+        """
+        if not self._is_watched:
+            return rounds[-1]
         first = rounds[0]
         told = _mean([done.probabilities for done in rounds])
         if len(rounds) == 1 or self._stop.accuracy(first.probabilities) > self._stop.accuracy(told):
             return first
         trained = tuple(one for done in rounds for one in done.trained)
         return _Round(trained, told, self._ensemble(told))
+
+    def _settings(self) -> TrainSettings:
+        settings = self._classifier._settings(self._classifier.loss_weight)
+        if self._is_watched:
+            return settings
+        n_epochs = min(settings.max_epochs, UNWATCHED_EPOCHS)
+        return replace(settings, max_epochs=n_epochs, mean_from=n_epochs // 3)
 
     def _train(self, targets: NDArray[np.float32], weighting: Weighting) -> Trained:
         told: OnEpoch | None = None
@@ -385,7 +407,7 @@ class _Learner:
             self._stop,
             self._random,
             weighting=weighting,
-            loss_weight=self._classifier.loss_weight,
+            settings=self._settings(),
             device=self._device,
             on_epoch=told,
         )

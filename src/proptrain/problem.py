@@ -19,6 +19,10 @@ from proptrain.data.labels import encode_labels
 from proptrain.data.splits import hold_out
 from proptrain.errors import InvalidInputError, LabelError
 
+USUAL_FRACTION, FEWEST_STOPPING = 0.2, 100
+"""Of the labels that decide when to stop, where a classifier leaves it open; fewer decide worse
+than none."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -42,7 +46,7 @@ def pose_problem(
     graph: Any,
     stopping: Any,
     *,
-    stopping_fraction: float,
+    stopping_fraction: float | None,
     n_neighbors: int,
     unlabelled: Any,
     random: np.random.RandomState,
@@ -71,7 +75,7 @@ def label_roles(
     y: Any,
     stopping: Any,
     *,
-    stopping_fraction: float,
+    stopping_fraction: float | None,
     unlabelled: Any,
     random: np.random.RandomState,
 ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
@@ -84,20 +88,29 @@ def _roles(
     codes: NDArray[np.int64],
     classes: NDArray[Any],
     stopping: Any,
-    stopping_fraction: float,
+    stopping_fraction: float | None,
     random: np.random.RandomState,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     if stopping is None:
-        if not 0 <= stopping_fraction < 1:
-            raise InvalidInputError(
-                f"stopping_fraction must be at least 0 and below 1, got {stopping_fraction}."
-            )
-        stop = hold_out(codes, stopping_fraction, random)
+        stop = _held_out(codes, stopping_fraction, random)
     else:
         stop = _checked_stopping(stopping, codes)
     train = np.setdiff1d(np.flatnonzero(codes >= 0), stop)
     _check_roles(codes, classes, train, stop)
     return train, stop
+
+
+def _held_out(
+    codes: NDArray[np.int64], fraction: float | None, random: np.random.RandomState
+) -> NDArray[np.int64]:
+    if fraction is None:
+        stop = hold_out(codes, USUAL_FRACTION, random)
+        return stop if len(stop) >= FEWEST_STOPPING else stop[:0]
+    if not 0 <= fraction < 1:
+        raise InvalidInputError(
+            f"stopping_fraction must be at least 0 and below 1, got {fraction}."
+        )
+    return hold_out(codes, fraction, random)
 
 
 def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:

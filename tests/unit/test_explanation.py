@@ -189,7 +189,7 @@ def test_parts_of_pta_plus_sum_to_what_it_tells_and_first_learnt_from(clamp, tru
 def test_what_pta_plus_trusts_must_be_its_labels():
     clf = plus()
     clf.trust_ = clf.trust_[:-1]
-    with pytest.raises(InvalidInputError, match="each of its 13 training labels, got 12"):
+    with pytest.raises(InvalidInputError, match="each of its 15 training labels, got 14"):
         clf.explain(0)
 
 

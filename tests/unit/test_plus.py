@@ -17,7 +17,9 @@ from proptrain import (
     split_nodes,
     with_label_noise,
 )
+from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
+from proptrain.plus import UNWATCHED_EPOCHS
 
 BARE = {"n_rounds": 0, "trust": False, "balance": 0, "mass_per_class": None}
 """What makes it PTA."""
@@ -69,7 +71,6 @@ def test_with_everything_switched_off_it_is_pta():
     [
         {"n_rounds": 1},
         {"n_networks": 2},
-        {"trust": True},
         {"mass_power": 0.5},
         {"balance": 10.0},
         {"mass_per_class": 70.0},
@@ -178,6 +179,25 @@ def test_new_nodes_with_edges_are_told_as_if_they_had_been_there():
     np.testing.assert_allclose(together, scores / scores.sum(axis=1, keepdims=True), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("mass_per_class", "known", "others"),
+    [
+        (20.0, 1, 40 / 60),  # of few labels each has what it has in label propagation,
+        (3.0, 6 / 12, 6 / 60),  # of many no more than together the total,
+        (300.0, 10, 10),  # and never less than what is guessed
+    ],
+)
+def test_known_labels_never_outgrow_the_total_nor_fall_below_a_guess(mass_per_class, known, others):
+    clf = plus(n_rounds=1, trust=False, balance=0, mass_per_class=mass_per_class)
+    seen, next_targets = [], clf._next_targets
+    clf._next_targets = lambda *told: seen.append(next_targets(*told)) or seen[-1]
+    fitted(clf)
+    trained = np.setdiff1d(np.flatnonzero(LABELS >= 0), STOP)
+    assert len(trained) == 12
+    assert seen[0][trained].sum(axis=1) == pytest.approx(known)
+    assert np.delete(seen[0], trained, axis=0).sum(axis=1) == pytest.approx(others, rel=1e-4)
+
+
 def test_trust_finds_the_wrong_label():
     labels = LABELS.copy()
     labels[10] = 1 - labels[10]
@@ -192,7 +212,8 @@ def test_learnt_trust_doubts_the_wrong_label_in_further_rounds_alone():
     labels[10] = 1 - labels[10]
     kept = {}
     for learnt in (False, True):
-        clf = plus(n_rounds=1, trust=False, learnt_trust=learnt, max_epochs=100)
+        how = {"n_rounds": 1, "trust": False, "mass_per_class": 20.0, "max_epochs": 100}
+        clf = plus(**how, learnt_trust=learnt)
         seen, next_targets = [], clf._next_targets
         clf._next_targets = lambda *told, s=seen, f=next_targets: s.append(f(*told)) or s[-1]
         fitted(clf, labels)
@@ -205,6 +226,44 @@ def test_learnt_trust_doubts_the_wrong_label_in_further_rounds_alone():
     assert sum(share == 1 for share in kept[True].values()) >= len(trained) - 3
 
 
+def test_few_labels_all_train_and_many_have_some_to_stop_by():
+    few = plus(max_epochs=2, n_rounds=0).fit(FEATURES, LABELS, graph=GRAPH)
+    assert not few.stopping_.size
+    n = 2 * 260
+    many = plus(max_epochs=2, n_rounds=0).fit(np.eye(2)[np.arange(n) % 2], np.arange(n) % 2)
+    assert len(many.stopping_) == 104
+    asked = plus(max_epochs=2, n_rounds=0, stopping_fraction=0.25)
+    assert len(asked.fit(FEATURES, LABELS, graph=GRAPH).stopping_) == 4
+
+
+def test_without_stopping_nodes_the_last_round_counts_and_its_later_epochs_are_averaged():
+    clf = plus(n_rounds=1, max_epochs=9)
+    seen, train = [], clf._train
+    clf._train = lambda *given, **more: (
+        seen.append((more["settings"], train(*given, **more))) or (seen[-1][1])
+    )
+    clf.fit(FEATURES, LABELS, graph=GRAPH)
+    assert [settings.mean_from for settings, _ in seen] == [3, 3]
+    assert (clf.n_iter_, clf.n_kept_, clf.best_epoch_) == (18, 1, 17)
+    for name, array in seen[-1][1].weights.items():
+        np.testing.assert_array_equal(clf.weights_[name][0], array)
+    longest = plus(max_epochs=10**4, n_rounds=0).fit(FEATURES, LABELS, graph=GRAPH)
+    assert longest.n_iter_ == UNWATCHED_EPOCHS
+
+
+def test_without_stopping_nodes_it_learns_from_few_labels_of_the_shipped_graph():
+    cora = load_dataset("cora")
+    split = split_nodes(cora.labels, VALIDATION_SEEDS[0], per_class=5, for_tuning=True)
+    y = np.full(cora.n_nodes, -1)
+    y[split.train] = cora.labels[split.train]
+    right = {
+        method: (method.fit(cora.features, y, graph=cora.graph).transduction_ == cora.labels)
+        for method in (PTAPlusClassifier(random_state=0), PTAClassifier(random_state=0))
+    }
+    plus_accuracy, pta_accuracy = (told[split.test].mean() for told in right.values())
+    assert plus_accuracy > pta_accuracy + 0.05
+
+
 def test_epochs_are_told_one_after_another():
     told = []
     clf = plus(n_rounds=1, n_networks=2)
@@ -212,12 +271,51 @@ def test_epochs_are_told_one_after_another():
     assert told == list(range(clf.n_iter_))
 
 
+def all_targets(clf, labels=LABELS):
+    """Return what each round learns from."""
+    seen, train = [], clf._train
+    clf._train = lambda features, targets, *given, **more: (
+        seen.append(targets.copy()) or train(features, targets, *given, **more)
+    )
+    fitted(clf, labels)
+    return seen
+
+
 def test_stopping_labels_never_reach_the_model():
     changed = LABELS.copy()
     changed[STOP] = 1 - changed[STOP]
-    one, other = (fitted(plus(n_rounds=0, max_epochs=1), labels) for labels in (LABELS, changed))
-    np.testing.assert_array_equal(one.probabilities_, other.probabilities_)
-    np.testing.assert_array_equal(one.trust_, other.trust_)
+    # One epoch a round: with more, stopping labels rightly decide which epoch is kept.
+    one, other = (all_targets(plus(max_epochs=1), labels) for labels in (LABELS, changed))
+    assert len(one) == 3
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_label_in_doubt_counts_less_from_the_first_round_on():
+    labels = LABELS.copy()
+    labels[10] = 1 - labels[10]
+    plain, doubting = (
+        all_targets(plus(trust=trust, balance=0, mass_per_class=None), labels)
+        for trust in (False, True)
+    )
+    for without, with_trust in zip(plain, doubting, strict=True):
+        assert with_trust[10, labels[10]] < 0.9 * without[10, labels[10]]
+        assert with_trust[11, labels[11]] > 0.95 * without[11, labels[11]]
+
+
+def test_every_round_is_balanced_and_learns_from_the_one_before():
+    labels = np.where(np.isin(np.arange(60), [5, 7, 9, 11, 13]), -1, LABELS)  # of one class fewer
+    trained = np.setdiff1d(np.flatnonzero(labels >= 0), STOP)
+
+    def unequal(targets):
+        masses = np.delete(targets, trained, axis=0).sum(axis=0)
+        return masses.max() / masses.min()
+
+    plain, balanced = (
+        all_targets(plus(balance=balance, trust=False, max_epochs=5), labels)
+        for balance in (0, 1000)
+    )
+    assert all(unequal(b) < unequal(a) for a, b in zip(plain, balanced, strict=True))
+    assert not np.array_equal(plain[1], plain[2])
 
 
 @pytest.mark.parametrize(

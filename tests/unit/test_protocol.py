@@ -151,6 +151,17 @@ def test_wrong_stopping_labels_leave_the_training_labels_as_they_are(kind):
         np.testing.assert_array_equal(noisy.y[wrong], (dataset.labels[wrong] + 1) % 3)
 
 
+def test_labels_alone_are_all_that_is_given():
+    dataset = make_dataset()
+    split = SMALL.split(dataset, 11)
+    run, spy = run_once(dataset, SPY, SMALL, 11, 0, labels_alone=True)
+    np.testing.assert_array_equal(np.flatnonzero(spy.y >= 0), np.sort(split.train))
+    assert spy.stopping.item() is None
+    assert run.labels_alone
+    assert Run.from_json(run.to_json()) == run
+    assert not run_once(dataset, SPY, SMALL, 11, 0)[0].labels_alone
+
+
 @pytest.mark.parametrize("noise", [("edge", 0.1), ("label", None), (None, 0.1)])
 def test_noise_has_a_kind_and_a_rate(noise):
     with pytest.raises(InvalidInputError, match='"structure", "label" or "pair"'):

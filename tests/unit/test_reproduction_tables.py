@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from proptrain.data.catalog import load_dataset
+from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import UnwritableOutputError
 from proptrain.experiments import paper
 from proptrain.experiments.findings import Outcome
@@ -177,6 +178,36 @@ def test_the_cost_of_pta_plus_is_told_where_both_have_run() -> None:
     )
     pta_alone = [run for run in runs if run.method == "PTA"]
     assert "Epochs" not in " ".join(make_table(experiment, pta_alone).notes)
+
+
+@pytest.mark.parametrize("name", ["ablation", "ablation-few", "ablation-wrong"])
+def test_an_ablation_tells_differences_run_by_run(name: str) -> None:
+    experiment = narrowed(name, methods=("PTA", "PTA, trust", "PTA, 2 rounds"), n_runs=10)
+    gains = {"PTA": 0.0, "PTA, trust": -0.5, "PTA, 2 rounds": 2.0}
+    runs = [
+        run
+        for run in runs_for(experiment, lambda t: 80 + gains[t.method] + jitter(t, 5))
+        if run.method != "PTA, trust" or run.split_seed != VALIDATION_SEEDS[0]
+    ]
+    table = make_table(experiment, runs)
+    assert table.header == ("data set", "method", "ours, %", "difference to PTA", "runs")
+    assert row_of(table, "cora_ml", "PTA")["difference to PTA"] == "–"
+    # The splits are worlds apart; the differences on them are not.
+    assert row_of(table, "cora_ml", "PTA, 2 rounds")["difference to PTA"] == "+2.00 ± 0.00"
+    trust = row_of(table, "cora_ml", "PTA, trust")
+    assert (trust["difference to PTA"], trust["runs"]) == ("−0.50 ± 0.00", "9 of 10")
+    assert float(trust["ours, %"].split(" ± ")[1]) > 1
+
+
+def test_an_ablation_that_has_not_run_says_so() -> None:
+    row = row_of(make_table(narrowed("ablation"), []), "cora_ml", "PTA+")
+    assert row == {
+        "data set": "cora_ml",
+        "method": "PTA+",
+        "ours, %": "no runs yet",
+        "difference to PTA": "–",
+        "runs": "0 of 10",
+    }
 
 
 def test_statistics_are_measured() -> None:
@@ -378,7 +409,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_markdown_page_links_its_figures_and_closes_its_fence(folder: Path) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
-    assert len(links) == 9
+    assert len(links) == 10
     assert all((folder / link).is_file() for link in links)
     assert text.count("\n````\n") == 2
     assert "&lt;python&gt; 3.11 &amp; more" in text
@@ -399,7 +430,7 @@ def test_html_page_is_sound_and_loads_nothing(folder: Path) -> None:
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     assert "&lt;script&gt;" in html
-    assert html.count("<svg") == 9
+    assert html.count("<svg") == 10
 
 
 def test_both_pages_say_the_same_numbers(folder: Path) -> None:
@@ -431,7 +462,7 @@ def test_pages_say_where_the_raw_results_and_the_readings_are(tmp_path: Path) ->
 def test_pages_say_what_the_outcomes_of_claims_mean(folder: Path) -> None:
     for name in ("README.md", "report.html"):
         text = (folder / name).read_text(encoding="utf-8")
-        assert "The outcomes of 10 claims: " in text
+        assert "The outcomes of 17 claims: " in text
         assert all(f"× {outcome}" in text for outcome in Outcome)
         assert "resampling splits" in text
 
@@ -480,3 +511,7 @@ def test_only_what_is_the_papers_is_called_so(tmp_path: Path, name: str, title: 
     write_reproduction([narrowed(name)], [], tmp_path, versions={}, command="x")
     assert (tmp_path / "README.md").read_text(encoding="utf-8").startswith(f"# {title}")
     assert f"<title>{title}" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    for page in ("README.md", "report.html"):
+        text = (tmp_path / page).read_text(encoding="utf-8")
+        assert ("What we claim" in text) == (name == "few-labels")
+        assert "What the paper claims" not in text  # table8 has no claim

@@ -54,6 +54,7 @@ def made_run(task, seconds=1.0):
         experiment=task.experiment,
         noise=task.noise,
         labels_per_class=task.labels_per_class,
+        labels_alone=task.labels_alone,
         noise_kind=task.noise_kind,
         steps=task.steps,
         timed=task.timed,
@@ -76,6 +77,7 @@ def test_a_task_is_the_identity_of_a_run_whatever_it_was_made_for():
         {"steps": 2},
         {"noise": 0.0, "noise_kind": "label"},
         {"labels_per_class": 5},
+        {"labels_alone": True},
         {"timed": True},
         {"validation": True},
     ):
@@ -116,6 +118,21 @@ def test_runs_with_the_usual_number_of_labels_stand_at_that_point():
     own = runs_of(experiment, runs)
     assert {run.point for run in own if run.method == "PTA"} == {1, 2, 5, 10, 20}
     assert {run.point for run in runs_of(EXPERIMENTS["plus"], runs)} == {None}
+
+
+def test_only_who_does_not_train_does_without_stopping_nodes():
+    few, alone = (
+        EXPERIMENTS[name].narrowed(datasets=["cora_ml"], n_runs=1)
+        for name in ("few-labels", "labels-alone")
+    )
+    shared = set(list_tasks([few])) & set(list_tasks([alone]))
+    assert {task.method for task in shared} == {"LP"}
+    assert len(shared) == 5
+    runs = [made_run(task) for task in list_tasks([few, alone])]
+    for experiment in (few, alone):
+        own = runs_of(experiment, runs)
+        assert len(own) == 5 * 4
+        assert {run.labels_alone for run in own} == {experiment.labels_alone}
 
 
 @pytest.mark.parametrize("name", ["wrong-labels", "wrong-labels-pair", "wrong-stopping"])

@@ -506,6 +506,27 @@ def product_of_tiny_numbers():
     return np.float32(1e-38) * np.float32(0.1), float(torch.tensor(1e-38) * 0.1)
 
 
+def test_without_an_end_all_epochs_run_and_the_mean_of_the_later_weights_is_kept():
+    given = problem()
+    how = {"n_hidden": 4, "patience": 1}
+    each = [
+        train_predictor(*given, settings=TrainSettings(**how, max_epochs=n + 1, mean_from=n))
+        for n in (2, 3, 4)
+    ]
+    mean = train_predictor(*given, settings=TrainSettings(**how, max_epochs=5, mean_from=2))
+    assert len(mean.history.gamma) == 5
+    assert mean.best_epoch == 4
+    for name, kept in mean.weights.items():
+        wanted = np.mean([trained.weights[name] for trained in each], axis=0)
+        np.testing.assert_allclose(kept, wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_a_mean_has_no_snapshots():
+    how = TrainSettings(max_epochs=5, mean_from=2)
+    with pytest.raises(InvalidInputError, match="no mean_from"):
+        train_predictor(*problem(), settings=how, batch_size=10, keeper=SimpleNamespace())
+
+
 def test_numbers_too_small_to_be_quick_are_zero_in_training_alone():
     features, soft, stop = problem()
     seen = []
@@ -757,6 +778,7 @@ def test_imports_point_one_way(folder, forbidden):
         {"weight_decay": -0.1},
         {"max_epochs": 0},
         {"patience": 0},
+        {"mean_from": 2000},
     ],
 )
 def test_settings_out_of_bounds_are_refused_by_name(wrong):

@@ -28,8 +28,9 @@ NameArgument = Annotated[
     typer.Argument(
         help="table2 … table8, structure-noise, structure-noise-pta, label-noise, initialisation, "
         "systems (that the paper's tables leave out), readings (of what the paper leaves open), or "
-        "all of these; plus, few-labels, wrong-labels, wrong-labels-pair, wrong-stopping, "
-        "wrong-stopping-pair, ablation, ablation-few, ablation-wrong, or beyond for all of these."
+        "all of these; plus, few-labels, labels-alone, wrong-labels, wrong-labels-pair, "
+        "wrong-stopping, wrong-stopping-pair, ablation, ablation-few, ablation-wrong, or beyond "
+        "for all of these."
     ),
 ]
 DatasetsOption = Annotated[

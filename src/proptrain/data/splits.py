@@ -130,6 +130,9 @@ def hold_out(codes: Codes, fraction: float, random: np.random.RandomState) -> ND
 
     ``codes`` are class codes with -1 for unlabelled. A class with one labelled node keeps it for
     training.
+
+    >>> hold_out(np.array([0, 0, 0, 0, 1, -1]), 0.25, np.random.RandomState(0))
+    array([2])
     """
     drawn = [
         random.choice(members, min(int(fraction * len(members)), len(members) - 1), replace=False)
@@ -158,16 +161,18 @@ def cross_fit(
 
     Labels that are in no fold are always learnt from, and their rows are empty.
 
-    One who tells every node the class that it has learnt most often:
+    One who learns by heart knows nothing of what was left out; one who counts knows what is left:
 
-    >>> def commonest(learnt, nodes):
-    ...     return np.tile(np.bincount(learnt[learnt >= 0], minlength=2) / 2, (len(nodes), 1))
     >>> codes, known, folds = np.array([0, 0, 1, 1]), np.arange(4), np.array([0, 1, 0, 1])
-    >>> cross_fit(codes, known, folds, 2, commonest)
-    array([[0.5, 0.5],
-           [0.5, 0.5],
-           [0.5, 0.5],
-           [0.5, 0.5]])
+    >>> cross_fit(codes, known, folds, 2, lambda learnt, nodes: np.eye(3, 2)[learnt[nodes]]).any()
+    np.False_
+    >>> def count(learnt, nodes):
+    ...     return np.tile(np.bincount(learnt[learnt >= 0], minlength=2), (len(nodes), 1))
+    >>> cross_fit(codes, known, np.array([0, 1, 1, 1]), 2, count)
+    array([[1., 2.],
+           [1., 0.],
+           [1., 0.],
+           [1., 0.]])
     """
     told = np.zeros((len(known), n_classes))
     for fold in range(folds.max(initial=ALWAYS_IN) + 1):

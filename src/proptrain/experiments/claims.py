@@ -182,6 +182,13 @@ _QUESTIONS = (
         _OVER_RIVAL,
         leads_at({"1 label": 1, "2 labels": 2}),
     ),
+    _Question(
+        "labels-alone",
+        ("PTA+", *_RIVALS),
+        "Without labels to stop by PTA+ is better than LP, APPNP and PTA with 1 to 10 per class.",
+        _OVER_RIVAL,
+        leads_at({"1 label": 1, "2 labels": 2, "5 labels": 5, "10 labels": 10}),
+    ),
     *(
         _Question(
             f"wrong-{where}",

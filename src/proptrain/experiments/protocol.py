@@ -38,8 +38,10 @@ class Run:
     """The rate of wrong edges or labels, where an experiment varies it."""
     labels_per_class: int | None = None
     """Training labels of each class, where an experiment varies it."""
+    labels_alone: bool = False
+    """Whether no stopping nodes were given beside the training labels."""
     noise_kind: str | None = None
-    """What the noise is in: "structure" or "label"."""
+    """What the noise is in; see `proptrain.experiments.specs.NoiseKind`."""
     steps: int = 10
     """Steps of propagation."""
     timed: bool = False
@@ -152,11 +154,13 @@ def run_once(
     steps: int = 10,
     noise_kind: str | None = None,
     noise: float | None = None,
+    labels_alone: bool = False,
 ) -> tuple[Run, Any]:
     """Train and measure one method on one split; returns the result and the fitted classifier.
 
     The classifier is given the labels of training and stopping nodes only, so test labels cannot
-    leak, and the stopping nodes by name, so their labels can only stop. Noise of some kind and
+    leak, and the stopping nodes by name, so their labels can only stop; with ``labels_alone`` it is
+    given the training labels and nothing else, by a user who has no more. Noise of some kind and
     rate is drawn from the split's seed: every method meets the same wrong edges or training labels.
     What is measured are the true labels, and so is what training stops by, unless the kind of noise
     says otherwise.
@@ -164,7 +168,7 @@ def run_once(
     split = protocol.split(dataset, split_seed)
     given = _with_noise(dataset, split, noise_kind, noise, split_seed)
     labels = np.full(dataset.n_nodes, -1)
-    seen = np.concatenate([split.train, split.stop])
+    seen = split.train if labels_alone else np.concatenate([split.train, split.stop])
     labels[seen] = given.labels[seen]
     classifier = method.make(alpha=protocol.alpha, steps=steps, seed=init_seed)
     start = time.perf_counter()
@@ -172,7 +176,8 @@ def run_once(
         # Unreached nodes are part of what is measured here, not news to a user.
         warnings.filterwarnings("ignore", message="No label reaches")
         graph = given.graph if method.uses_graph else None
-        classifier.fit(dataset.features, labels, graph=graph, stopping=split.stop)
+        stopping = None if labels_alone else split.stop
+        classifier.fit(dataset.features, labels, graph=graph, stopping=stopping)
     seconds = time.perf_counter() - start
     right = classifier.transduction_ == dataset.labels
     run = Run(
@@ -187,6 +192,7 @@ def run_once(
         seconds=round(seconds, 3),
         noise=noise,
         noise_kind=noise_kind,
+        labels_alone=labels_alone,
         steps=steps,
         validation=protocol.for_tuning,
     )

@@ -70,6 +70,8 @@ class Experiment:
     """Whether runs must not share the machine with each other, because they are timed."""
     validation: bool = False
     """Whether it settles a choice, and so must not look at the test seeds and nodes."""
+    labels_alone: bool = False
+    """Whether no stopping nodes are given beside the training labels: these are all there is."""
     beyond: bool = False
     """Whether it goes beyond the paper."""
     datasets: tuple[str, ...] = DATASETS
@@ -245,6 +247,16 @@ EXPERIMENTS = {
         Experiment("plus", "PTA+ beside PTA", "accuracy", ("PTA", "PTA+"), beyond=True),
         Experiment(
             "few-labels", "Few labels", "curve", _COMPARED, 20, labels=_FEW_LABELS, beyond=True
+        ),
+        Experiment(
+            "labels-alone",
+            "Few labels, and no others to stop by",
+            "curve",
+            _COMPARED,
+            10,
+            labels=_FEW_LABELS,
+            labels_alone=True,
+            beyond=True,
         ),
         _wrong_labels("wrong-labels", "Wrong labels of any other class", "label"),
         _wrong_labels("wrong-labels-pair", "Wrong labels of the next class", "pair"),

@@ -37,6 +37,7 @@ class Task:
     noise_kind: str | None = None
     noise: float | None = None
     labels_per_class: int | None = None
+    labels_alone: bool = False
     timed: bool = False
     validation: bool = False
     experiment: str = field(default="", compare=False)
@@ -46,7 +47,8 @@ class Task:
         noise = "" if self.noise is None else f" with {self.noise:.0%} {self.noise_kind} noise"
         few = "" if self.labels_per_class is None else f", {self.labels_per_class} labels per class"
         seeds = f"split {self.split_seed}, initialisation {self.init_seed}"
-        return f"{self.method} on {self.dataset}{noise}{few} ({seeds})"
+        alone = ", no stopping nodes" if self.labels_alone else ""
+        return f"{self.method} on {self.dataset}{noise}{few}{alone} ({seeds})"
 
 
 def canonical(task: Task) -> Task:
@@ -68,7 +70,7 @@ def canonical(task: Task) -> Task:
         task = replace(task, steps=Task.steps)
         task = _without_noise(task) if task.noise_kind == "structure" else task
     if method is not None and not method.trains:
-        task = replace(task, init_seed=0)
+        task = replace(task, init_seed=0, labels_alone=False)
     return task
 
 
@@ -89,12 +91,18 @@ def runs_of(experiment: Experiment, runs: Iterable[Run]) -> list[Run]:
     """
     done = {task_of(run): run for run in runs}
     wanted = dict.fromkeys(
-        (canonical(task), task.noise_kind, task.noise, task.labels_per_class)
+        (canonical(task), task.noise_kind, task.noise, task.labels_per_class, task.labels_alone)
         for task in _wanted_tasks([experiment])
     )
     return [
-        replace(done[task], noise_kind=kind, noise=rate, labels_per_class=labels)
-        for task, kind, rate, labels in wanted
+        replace(
+            done[task],
+            noise_kind=kind,
+            noise=rate,
+            labels_per_class=labels,
+            labels_alone=alone,
+        )
+        for task, kind, rate, labels, alone in wanted
         if task in done
     ]
 
@@ -134,6 +142,7 @@ def _tasks_of(
                 noise_kind=experiment.noise,
                 noise=rate,
                 labels_per_class=labels,
+                labels_alone=experiment.labels_alone,
                 timed=experiment.alone,
                 validation=experiment.validation,
                 experiment=experiment.name,

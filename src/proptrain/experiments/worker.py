@@ -69,6 +69,7 @@ def run_task(task: Task, data_dir: str | None) -> Run:
         steps=task.steps,
         noise_kind=task.noise_kind,
         noise=task.noise,
+        labels_alone=task.labels_alone,
     )
     return replace(
         run,

@@ -72,8 +72,8 @@ def trust_labels(
     own = told[rows, codes]
     others = told.copy()
     others[rows, codes] = 0
-    # Next to no mass says next to nothing, whichever way it leans. The mean is for graphs in pieces,
-    # where most labels hear nothing of others.
+    # Next to no mass says next to nothing, whichever way it leans. The mean is for graphs in
+    # pieces, where most labels hear nothing of others.
     mass = told.sum(axis=1)
     doubt = 0.1 * max(np.median(mass), mass.mean() / 1000) + np.finfo(np.float32).tiny
     share = (own + doubt) / (np.maximum(own, others.max(axis=1)) + doubt)

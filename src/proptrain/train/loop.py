@@ -22,7 +22,7 @@ from proptrain.train.learner import Learner, finite
 from proptrain.train.predictor import Network, Predictor
 from proptrain.train.products import FeatureMatrix, class_probabilities
 from proptrain.train.snapshot import Keeper, Snapshot, named, unnamed
-from proptrain.train.stopping import EarlyStopping, StoppingNodes
+from proptrain.train.stopping import EarlyStopping, MeanOfEpochs, StoppingNodes
 from proptrain.train.team import ALONE, Team
 from proptrain.train.weighting import Adaptive, Weighting, gamma_of
 
@@ -52,6 +52,9 @@ class TrainSettings:
     """Factor of ||W1||² / 2, on the first layer only."""
     max_epochs: int = 2000
     patience: int = 100
+    mean_from: int | None = None
+    """A number: nothing stops training, and what is kept is the mean of the weights from this epoch
+    on, for want of stopping nodes. None: those of the best epoch."""
 
     def __post_init__(self) -> None:
         count = "a whole number, at least 1"
@@ -63,6 +66,10 @@ class TrainSettings:
             "learning_rate": (_is_in(1e-30, self.learning_rate), "above 0"),
             "loss_weight": (_is_in(1e-30, self.loss_weight), "above 0"),
             "weight_decay": (_is_in(0, self.weight_decay), "at least 0"),
+            "mean_from": (
+                self.mean_from is None or _is_in(0, self.mean_from, self.max_epochs),
+                "None or an epoch below max_epochs",
+            ),
         }
         for name, (holds, wanted) in limits.items():
             if not holds:
@@ -165,13 +172,15 @@ def train_predictor(
         raise InvalidInputError("Several processes, and snapshots, need a batch_size.")
     if team.size > 1 and stop.read_out is not None:
         raise InvalidInputError("Several processes can stop by f alone, without a read_out.")
+    if settings.mean_from is not None and keeper is not None:
+        raise InvalidInputError("Snapshots are of trainings that stop by themselves: no mean_from.")
     new = network or _two_layers(backend, *sizes, settings)
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
     parts = (model, features, soft_labels, stop, weighting, settings, backend)
     learner = (
         Learner(*parts) if batch_size is None else BatchLearner(*parts, batch_size, seed, team)
     )
-    stopping, epochs = EarlyStopping(settings.patience), []
+    stopping, epochs = _ending(settings), []
     if keeper is not None and (before := keeper.load()) is not None:
         epochs = _go_on(before, model, learner, stopping)
     with _one_thread_if(sp.issparse(features)), counting_tiny_as_zero():
@@ -191,6 +200,12 @@ def train_predictor(
     stopping.restore(model)
     weights = {name: value.cpu().numpy().copy() for name, value in model.state_dict().items()}
     return Trained(weights, stopping.best_epoch, History(*zip(*epochs, strict=True)))
+
+
+def _ending(settings: TrainSettings) -> EarlyStopping | MeanOfEpochs:
+    if settings.mean_from is None:
+        return EarlyStopping(settings.patience)
+    return MeanOfEpochs(settings.mean_from)
 
 
 def predict_probabilities(
@@ -247,9 +262,13 @@ def trained_so_far(snapshot: Snapshot) -> Trained:
 
 
 def _snapshot(
-    model: Network, learner: Learner | BatchLearner, stopping: EarlyStopping, epochs: list[Any]
+    model: Network,
+    learner: Learner | BatchLearner,
+    stopping: EarlyStopping | MeanOfEpochs,
+    epochs: list[Any],
 ) -> Snapshot:
     assert isinstance(learner, BatchLearner)
+    assert isinstance(stopping, EarlyStopping)
     arrays, randoms = learner.state()
     kept, stopped = stopping.state()
     arrays = {**arrays, **named("weights", model.state_dict()), **named("kept", kept)}
@@ -257,10 +276,14 @@ def _snapshot(
 
 
 def _go_on(
-    before: Snapshot, model: Network, learner: Learner | BatchLearner, stopping: EarlyStopping
+    before: Snapshot,
+    model: Network,
+    learner: Learner | BatchLearner,
+    stopping: EarlyStopping | MeanOfEpochs,
 ) -> list[Any]:
     """Put everything back to where it was; returns the epochs that were."""
     assert isinstance(learner, BatchLearner)
+    assert isinstance(stopping, EarlyStopping)
     _with_weights(model, unnamed("weights", before.arrays))
     learner.go_on(before.arrays, before.numbers["random"])
     stopping.go_on(unnamed("kept", before.arrays), before.numbers["stopping"])
