@@ -163,7 +163,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not stop.size:
             raise InvalidInputError(
                 "Calibration needs stopping nodes, labels that the model has not learnt from, and "
-                "this model has none. Fit it with a stopping_fraction above 0 or with "
+                "this model has none. Fit it with stopping_fraction=0.2 (--stopping 0.2), or with "
                 "fit(..., stopping=nodes)."
             )
         return fit_temperature(held_out[stop], self.given_[stop])

@@ -281,6 +281,16 @@ def test_any_method_is_fitted_and_tells_old_and_new_nodes(run, tmp_path, method)
         assert table["reached"].tolist() == [bool(edges) and method != "MLP"] * 2
 
 
+def test_labels_are_held_out_to_calibrate_by_if_one_wants_it(run, tmp_path):
+    write_small(tmp_path)
+    predict = ("predict", tmp_path / "model", "--calibrated", "--out", tmp_path / "p.csv")
+    words = (*small_fit(tmp_path), "--method", "PTA+", "--overwrite", "--json")
+    assert json.loads(run(*words).out)["stopping_accuracy"] is None
+    refused(run, tmp_path, "Fit it with stopping_fraction=0.2 (--stopping 0.2)", *predict)
+    assert json.loads(run(*words, "--stopping", "0.5").out)["stopping_accuracy"] is not None
+    assert run(*predict).code == 0
+
+
 def test_the_stopping_accuracy_is_that_of_the_predictions(run, at_papers, tmp_path):
     for method in ("PTA", "C&S"):
         words = ("--method", method, "--out", tmp_path / method, "--json")
@@ -639,6 +649,8 @@ def test_fit_refuses_unknown_words(run, tmp_path):
     refused(run, tmp_path, "one of numeric, categorical, text, drop", *words, "--kind", "size=big")
     refused(run, tmp_path, "alpha, the weight of the restart", *words, "--alpha", "0")
     refused(run, tmp_path, "a column 'ID' in nodes.csv", *words, "--id", "ID")
+    none = ("--method", "LP", "--stopping", "0.1")
+    refused(run, tmp_path, "LP trains nothing that could stop: leave that option", *words, *none)
     refused(run, tmp_path, "--edges FILE, --nodes FILE and --label", *words[:-2])
 
 

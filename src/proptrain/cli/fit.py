@@ -94,6 +94,15 @@ BatchOption = Annotated[
         "many as the memory allows]",
     ),
 ]
+StoppingOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=0.9,
+        help="Share of each class's labels that is kept from training, to decide when to stop and "
+        "to calibrate by. \\[default: 0.2; with PTA+ none where that would be fewer than 100]",
+    ),
+]
 FeaturesOption = Annotated[
     Path | None,
     typer.Option(help="With a graph folder, instead of --nodes: features, .npy or .parquet."),
@@ -105,6 +114,12 @@ LabelsOption = Annotated[
 SeedOption = Annotated[
     int, typer.Option(min=0, max=2**32 - 1, help="Same seed and device, same model.")
 ]
+
+
+_LACKS = {
+    "batch_size": "does not train in batches",
+    "stopping_fraction": "trains nothing that could stop",
+}
 
 
 def fit(
@@ -124,6 +139,7 @@ def fit(
     engine: EngineOption = "local",
     memory: MemoryOption = "2GB",
     batch_size: BatchOption = None,
+    stopping: StoppingOption = None,
     features: FeaturesOption = None,
     labels: LabelsOption = None,
     address: AddressOption = None,
@@ -149,7 +165,8 @@ def fit(
     check_engine(engine)
     check_model_output(out, overwrite=overwrite)
     (chosen,) = find_methods([method])
-    classifier = _new_classifier(chosen, alpha, device, seed, batch_size)
+    settings = {"batch_size": batch_size, "stopping_fraction": stopping}
+    classifier = _new_classifier(chosen, alpha, device, seed, settings)
     if engine != "ray" and (address, shared, workers) != (None, None, None):
         raise InvalidInputError("--address, --shared and --workers go with --engine ray.")
     if edges is not None and (engine == "ray" or edges.is_dir()):
@@ -199,17 +216,17 @@ def _report_command(out: Path, nodes: Path | None, classifier: GraphClassifier) 
 
 
 def _new_classifier(
-    method: Method, alpha: float, device: str, seed: int, batch_size: int | None
+    method: Method, alpha: float, device: str, seed: int, settings: dict[str, Any]
 ) -> GraphClassifier:
-    """Return the classifier, or say that its method cannot be fitted there."""
+    """Return the classifier, or say that its method cannot be fitted so; None changes nothing."""
     from proptrain.devices import torch_device
 
     # The tables' own marker was read already; -1 may be a class by now.
     classifier = method.make(alpha=alpha, steps=10, seed=seed).set_params(unlabelled=None)
-    if batch_size is not None:
-        if "batch_size" not in classifier.get_params():
-            raise InvalidInputError(f"{method.name} does not train in batches: leave them out.")
-        classifier.set_params(batch_size=batch_size)
+    asked = {name: value for name, value in settings.items() if value is not None}
+    for name in asked.keys() - classifier.get_params().keys():
+        raise InvalidInputError(f"{method.name} {_LACKS[name]}: leave that option out.")
+    classifier.set_params(**asked)
     if "device" in classifier.get_params():
         torch_device(device)  # now, not when all tables are read
         return classifier.set_params(device=device)  # type: ignore[no-any-return]
