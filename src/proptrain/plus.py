@@ -43,6 +43,8 @@ MASS_PER_CLASS = 70.0
 """Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
 UNWATCHED_EPOCHS = 150
 """Of a round without stopping nodes; the weights of the last two thirds of them are averaged."""
+MOST_LOST = 0.1
+"""Share of the training labels that a round without stopping nodes may tell less than the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +66,8 @@ class PTAPlusClassifier(GraphClassifier):
     the first alone tells the stopping nodes better, it counts alone.
 
     Without stopping nodes no epoch can be chosen: every round trains for 150 epochs at most, keeps
-    the mean of the later ones' weights, and the last round counts. By default that is how few
-    labels are learnt from (see ``stopping_fraction``).
+    the mean of the later ones' weights, and the last round counts that still tells the training
+    labels. By default that is how few labels are learnt from (see ``stopping_fraction``).
 
     Parameters
     ----------
@@ -379,16 +381,22 @@ class _Learner:
     def choose(self, rounds: list[_Round]) -> _Round:
         """Return the networks of all rounds as one, or the first round if it is better alone.
 
-        Without stopping nodes nobody can tell; the last round has the most of the graph in it.
+        Without stopping nodes it is the last round, unless that has lost the training labels: then
+        self-training has gone astray, and one class swallows the others.
         """
         if not self._is_watched:
-            return rounds[-1]
+            least = self._share_told(rounds[0]) - MOST_LOST
+            return next(done for done in reversed(rounds) if self._share_told(done) >= least)
         first = rounds[0]
         told = _mean([done.probabilities for done in rounds])
         if len(rounds) == 1 or self._stop.accuracy(first.probabilities) > self._stop.accuracy(told):
             return first
         trained = tuple(one for done in rounds for one in done.trained)
         return _Round(trained, told, self._ensemble(told))
+
+    def _share_told(self, done: _Round) -> float:
+        """Return the share of watched nodes whose label a round's ensemble tells."""
+        return self._stop.accuracy_of(done.scores[self._stop.nodes])
 
     def _settings(self) -> TrainSettings:
         settings = self._classifier._settings(self._classifier.loss_weight)

@@ -251,6 +251,22 @@ def test_without_stopping_nodes_the_last_round_counts_and_its_later_epochs_are_a
     assert longest.n_iter_ == UNWATCHED_EPOCHS
 
 
+def test_without_stopping_nodes_a_round_that_lost_the_labels_does_not_count():
+    clf = plus(n_rounds=2, max_epochs=30)
+    next_targets = clf._next_targets
+
+    def astray(scores, problem):
+        targets = next_targets(scores, problem)
+        targets[:, 0], targets[:, 1] = targets.sum(axis=1), 0  # one class swallows the other
+        return targets
+
+    usual = plus(n_rounds=0, max_epochs=30).fit(FEATURES, LABELS, graph=GRAPH)
+    clf._next_targets = astray
+    clf.fit(FEATURES, LABELS, graph=GRAPH)
+    assert clf.best_epoch_ == 29
+    np.testing.assert_array_equal(clf.transduction_, usual.transduction_)
+
+
 def test_without_stopping_nodes_it_learns_from_few_labels_of_the_shipped_graph():
     cora = load_dataset("cora")
     split = split_nodes(cora.labels, VALIDATION_SEEDS[0], per_class=5, for_tuning=True)
