@@ -43,6 +43,8 @@ MASS_PER_CLASS = 70.0
 """Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
 UNWATCHED_EPOCHS = 150
 """Of a round without stopping nodes; the weights of the last two thirds of them are averaged."""
+LARGEST = 1e30
+"""Of its numbers; squares of larger ones leave what can be computed with."""
 MOST_LOST = 0.1
 """Share of the training labels that a round without stopping nodes may tell less than the first."""
 
@@ -340,9 +342,9 @@ class PTAPlusClassifier(GraphClassifier):
         }
         for name, (value, wanted) in limits.items():
             is_number = isinstance(value, float | int | np.number) and not isinstance(value, bool)
-            is_finite = is_number and (value < np.inf or name == "max_gamma")  # no limit to gamma
+            is_finite = is_number and (value < LARGEST or name == "max_gamma")  # no limit to gamma
             if not (is_finite and value >= 0 and (value > 0 or wanted == "0 or more")):
-                raise InvalidInputError(f"{name} must be a number {wanted}, got {value!r}.")
+                raise InvalidInputError(f"{name} must be a finite number {wanted}, got {value!r}.")
 
 
 class _Learner:

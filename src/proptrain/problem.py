@@ -106,9 +106,9 @@ def _held_out(
     if fraction is None:
         stop = hold_out(codes, USUAL_FRACTION, random)
         return stop if len(stop) >= FEWEST_STOPPING else stop[:0]
-    if not 0 <= fraction < 1:
+    if not (isinstance(fraction, float | int | np.number) and 0 <= fraction < 1):
         raise InvalidInputError(
-            f"stopping_fraction must be at least 0 and below 1, got {fraction}."
+            f"stopping_fraction must be at least 0 and below 1, got {fraction!r}."
         )
     return hold_out(codes, fraction, random)
 

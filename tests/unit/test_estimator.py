@@ -756,7 +756,7 @@ def test_parameters_that_cannot_be():
     )
     fit_error("n_neighbors must be at least 1", clf=pta(n_neighbors=0), graph="knn")
     fit_error("unreached must be 'prior' or 'uniform', got 'zero'", clf=lp(unreached="zero"))
-    for fraction in (1, 1.5, -0.1, float("nan")):
+    for fraction in (1, 1.5, -0.1, float("nan"), "a"):
         message = "stopping_fraction must be at least 0 and below 1, got "
         fit_error(message, clf=pta(stopping_fraction=fraction))
 
