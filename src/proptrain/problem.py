@@ -20,8 +20,7 @@ from proptrain.data.splits import hold_out
 from proptrain.errors import InvalidInputError, LabelError
 
 USUAL_FRACTION, FEWEST_STOPPING = 0.2, 100
-"""Of the labels that decide when to stop, where a classifier leaves it open; fewer decide worse
-than none."""
+"""Of the labels that decide when to stop, where a classifier leaves it open."""
 
 
 @dataclass(frozen=True, eq=False)

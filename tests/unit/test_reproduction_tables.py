@@ -206,7 +206,7 @@ def test_an_ablation_that_has_not_run_says_so() -> None:
         "method": "PTA+",
         "ours, %": "no runs yet",
         "difference to PTA": "–",
-        "runs": "0 of 10",
+        "runs": "0 of 20",
     }
 
 

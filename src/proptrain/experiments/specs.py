@@ -150,7 +150,7 @@ def _wrong_labels(name: str, title: str, noise: NoiseKind) -> Experiment:
 def _ablation(name: str, title: str, methods: tuple[str, ...], **varied: Any) -> Experiment:
     title = f"{title}: validation seeds and nodes only"
     return Experiment(
-        name, title, "differences", methods, 10, validation=True, beyond=True, **varied
+        name, title, "differences", methods, 20, validation=True, beyond=True, **varied
     )
 
 
