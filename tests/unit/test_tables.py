@@ -217,6 +217,7 @@ def test_other_refusals():
         ("t.csv.gz", b"not compressed", FileFormatError, "cannot be read as .gz"),
         ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:30], FileFormatError, "is whole"),
         ("t.parquet", b"", FileFormatError, "cannot be read as .parquet"),
+        ("t.csv", b"a,b\n1,2\n1,2,3\n", FileFormatError, r"in line 3, saw 3\. Check that"),
         ("t.parquet", b"PAR1" + bytes(50) + b"PAR1", FileFormatError, "cannot be read as"),
         ("t.xlsx", b"", FileFormatError, r"must be one of \.csv, .*got t\.xlsx"),
         ("t", b"", FileFormatError, "must be one of"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.table_files import check_row_count
+from proptrain.data.table_files import check_row_count, not_a_table
 from proptrain.data.tables import edge_columns, require_column
 from proptrain.errors import (
     FileFormatError,
@@ -230,10 +230,7 @@ def _told_in_our_words(path: Path) -> Iterator[None]:
     except ProptrainError:
         raise
     except (pa.ArrowException, UnicodeError, EOFError, gzip.BadGzipFile) as error:
-        raise FileFormatError(
-            f"{path.name} cannot be read as {path.suffix}: {error}. Check that it is whole, and "
-            "that every row has as many cells as there are column names."
-        ) from error
+        raise not_a_table(path, error) from error
     except OSError as error:
         if error.errno is None:  # of a decoder's making
             raise FileFormatError(f"{path.name} is cut short or damaged: {error}.") from error

@@ -101,8 +101,14 @@ def _explain(error: Exception, path: Path) -> Exception:
     if isinstance(error, MemoryError):
         return error
     # Parsers have many ways to fail on garbage.
+    return not_a_table(path, error)
+
+
+def not_a_table(path: Path, error: BaseException) -> FileFormatError:
+    """Return our error for what a parser refuses, in one line."""
+    told = " ".join(str(error).split())
     return FileFormatError(
-        f"{path.name} cannot be read as {path.suffix}: {error}. Check that it is whole, and "
+        f"{path.name} cannot be read as {path.suffix}: {told}. Check that it is whole, and "
         "that every row has as many cells as there are column names."
     )
 
