@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -17,45 +14,31 @@ from proptrain.classifier import (
     checksum,
     is_reached,
     needed,
-    watched_nodes,
 )
 from proptrain.data.dataset import Features
 from proptrain.devices import torch_device
-from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
+from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
 from proptrain.problem import Problem, pose_problem
 from proptrain.propagate.engine import Engine
-from proptrain.propagate.labels import one_hot, propagate_labels
+from proptrain.propagate.labels import one_hot
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
 from proptrain.propagate.shaping import balance_classes, sharpen, temper_mass, with_total
 from proptrain.propagate.torch_engine import engine_on
 from proptrain.propagate.trust import told_by_others, trust_labels
-from proptrain.train.loop import History, OnEpoch, Trained, TrainSettings, predict_probabilities
-from proptrain.train.stopping import ReadOut, StoppingNodes
-from proptrain.train.weighting import Adaptive, Weighting
+from proptrain.rounds import Round, RoundLearner, joined, mean_of
+from proptrain.train.loop import OnEpoch, predict_probabilities
+from proptrain.train.weighting import Adaptive
 
 if TYPE_CHECKING:
     from proptrain.data.splits import Tell
 
 MASS_PER_CLASS = 70.0
 """Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
-UNWATCHED_EPOCHS = 150
-"""Of a round without stopping nodes; the weights of the last two thirds of them are averaged."""
 LARGEST = 1e30
 """Of its numbers; squares of larger ones leave what can be computed with."""
-MOST_LOST = 0.1
-"""Share of the training labels that a round without stopping nodes may tell less than the first."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Round:
-    """Networks that were trained side by side, and what they tell together."""
-
-    trained: tuple[Trained, ...]
-    probabilities: NDArray[np.float32]
-    scores: NDArray[Any]
 
 
 class PTAPlusClassifier(GraphClassifier):
@@ -202,7 +185,7 @@ class PTAPlusClassifier(GraphClassifier):
             problem.codes, problem.train, problem.n_classes, engine
         )
         self.reached_ = is_reached(self.soft_labels_)
-        learner = _Learner(self, features, problem, engine, random, device, on_epoch)
+        learner = RoundLearner(self, features, problem, engine, random, device, on_epoch)
         rounds = [learner.learn(self._first_targets(problem, engine), Adaptive(self.epsilon))]
         for _ in range(self.n_rounds):
             targets = self._next_targets(rounds[-1].scores, problem)
@@ -275,13 +258,11 @@ class PTAPlusClassifier(GraphClassifier):
             return float(self.soft_labels_.sum(dtype=np.float64))
         return self.mass_per_class * problem.n_classes
 
-    def _keep(
-        self, rounds: list[_Round], kept: _Round, features: Features, problem: Problem
-    ) -> Self:
+    def _keep(self, rounds: list[Round], kept: Round, features: Features, problem: Problem) -> Self:
         trainings = [trained for done in rounds for trained in done.trained]
         lengths = [len(trained.history.gamma) for trained in trainings]
         last = kept.trained[-1]
-        self.history_ = _joined([trained.history for trained in trainings])
+        self.history_ = joined([trained.history for trained in trainings])
         self.n_iter_ = sum(lengths)
         self.best_epoch_ = sum(lengths[: trainings.index(last)]) + last.best_epoch
         self.n_kept_ = len(kept.trained)
@@ -312,7 +293,7 @@ class PTAPlusClassifier(GraphClassifier):
             {name: stacked[place] for name, stacked in self.weights_.items()}
             for place in range(self.n_kept_)
         ]
-        return _mean([predict_probabilities(weights, features) for weights in networks])
+        return mean_of([predict_probabilities(weights, features) for weights in networks])
 
     def _layout(self) -> Layout:
         of_nodes = super()._layout()
@@ -346,97 +327,3 @@ class PTAPlusClassifier(GraphClassifier):
             is_finite = is_number and (value < LARGEST or name == "max_gamma")  # no limit to gamma
             if not (is_finite and value >= 0 and (value > 0 or wanted == "0 or more")):
                 raise InvalidInputError(f"{name} must be a finite number {wanted}, got {value!r}.")
-
-
-class _Learner:
-    """Trains round after round on one problem; only the soft labels change."""
-
-    def __init__(
-        self,
-        classifier: PTAPlusClassifier,
-        features: Features,
-        problem: Problem,
-        engine: Engine,
-        random: np.random.RandomState,
-        device: torch.device | None,
-        on_epoch: OnEpoch | None,
-    ) -> None:
-        watched, scheme = watched_nodes(problem), classifier._scheme()
-        labels = (problem.codes, watched, problem.n_classes)
-        self._classifier, self._features, self._random = classifier, features, random
-        self._device, self._on_epoch, self._n_epochs = device, on_epoch, 0
-        self._is_watched = bool(problem.stop.size)
-        self._ensemble: ReadOut = partial(ensemble_predictions, engine=engine, scheme=scheme)
-        self._stop = StoppingNodes(
-            watched,
-            problem.codes[watched],
-            propagate_labels(*labels, engine, scheme, clamp=classifier.clamp),
-            self._ensemble if self._is_watched else None,
-        )
-
-    def learn(self, targets: NDArray[np.float32], weighting: Weighting) -> _Round:
-        """Train the networks of a round."""
-        n_networks = self._classifier.n_networks
-        trained = tuple(self._train(targets, weighting) for _ in range(n_networks))
-        told = _mean([predict_probabilities(one.weights, self._features) for one in trained])
-        return _Round(trained, told, self._ensemble(told))
-
-    def choose(self, rounds: list[_Round]) -> _Round:
-        """Return the networks of all rounds as one, or the first round if it is better alone.
-
-        Without stopping nodes it is the last round, unless that has lost the training labels: then
-        self-training has gone astray, and one class swallows the others.
-        """
-        if not self._is_watched:
-            least = self._share_told(rounds[0]) - MOST_LOST
-            return next(done for done in reversed(rounds) if self._share_told(done) >= least)
-        first = rounds[0]
-        told = _mean([done.probabilities for done in rounds])
-        if len(rounds) == 1 or self._stop.accuracy(first.probabilities) > self._stop.accuracy(told):
-            return first
-        trained = tuple(one for done in rounds for one in done.trained)
-        return _Round(trained, told, self._ensemble(told))
-
-    def _share_told(self, done: _Round) -> float:
-        """Return the share of watched nodes whose label a round's ensemble tells."""
-        return self._stop.accuracy_of(done.scores[self._stop.nodes])
-
-    def _settings(self) -> TrainSettings:
-        settings = self._classifier._settings(self._classifier.loss_weight)
-        if self._is_watched:
-            return settings
-        n_epochs = min(settings.max_epochs, UNWATCHED_EPOCHS)
-        return replace(settings, max_epochs=n_epochs, mean_from=n_epochs // 3)
-
-    def _train(self, targets: NDArray[np.float32], weighting: Weighting) -> Trained:
-        told: OnEpoch | None = None
-        if self._on_epoch is not None:
-            told = partial(_tell_later, self._on_epoch, self._n_epochs)
-        trained = self._classifier._train(
-            self._features,
-            targets,
-            self._stop,
-            self._random,
-            weighting=weighting,
-            settings=self._settings(),
-            device=self._device,
-            on_epoch=told,
-        )
-        self._n_epochs += len(trained.history.gamma)
-        return trained
-
-
-def _tell_later(on_epoch: OnEpoch, n_before: int, epoch: int, accuracy: float) -> None:
-    """Tell an epoch with the number that it has after those of other trainings."""
-    on_epoch(n_before + epoch, accuracy)
-
-
-def _mean(told: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    return np.asarray(np.mean(told, axis=0), dtype=np.float32)
-
-
-def _joined(histories: list[History]) -> History:
-    """Return the epochs of all, one after another."""
-    return History(
-        *(sum((getattr(one, field.name) for one in histories), ()) for field in fields(History))
-    )

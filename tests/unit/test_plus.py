@@ -19,7 +19,7 @@ from proptrain import (
 )
 from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
-from proptrain.plus import UNWATCHED_EPOCHS
+from proptrain.rounds import UNWATCHED_EPOCHS
 
 BARE = {"n_rounds": 0, "trust": False, "balance": 0, "mass_per_class": None}
 """What makes it PTA."""

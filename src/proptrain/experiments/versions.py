@@ -26,6 +26,7 @@ SOURCES = (
     "from_disk.py",
     "on_ray.py",
     "plus.py",
+    "rounds.py",
     "problem.py",
     "torch_sparse.py",
     "data",

@@ -1,0 +1,133 @@
+"""Training round after round: each learns from soft labels, and what it tells makes the next's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from proptrain.classifier import watched_nodes
+from proptrain.data.dataset import Features
+from proptrain.ensemble.predictions import ensemble_predictions
+from proptrain.problem import Problem
+from proptrain.propagate.engine import Engine
+from proptrain.propagate.labels import propagate_labels
+from proptrain.train.loop import History, OnEpoch, Trained, TrainSettings, predict_probabilities
+from proptrain.train.stopping import ReadOut, StoppingNodes
+from proptrain.train.weighting import Weighting
+
+if TYPE_CHECKING:
+    from proptrain.plus import PTAPlusClassifier
+
+UNWATCHED_EPOCHS = 150
+"""Of a round without stopping nodes; the weights of the last two thirds of them are averaged."""
+MOST_LOST = 0.1
+"""Share of the training labels that a round without stopping nodes may tell less than the first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Networks that were trained side by side, and what they tell together."""
+
+    trained: tuple[Trained, ...]
+    probabilities: NDArray[np.float32]
+    scores: NDArray[Any]
+
+
+class RoundLearner:
+    """Trains round after round on one problem; only the soft labels change."""
+
+    def __init__(
+        self,
+        classifier: PTAPlusClassifier,
+        features: Features,
+        problem: Problem,
+        engine: Engine,
+        random: np.random.RandomState,
+        device: torch.device | None,
+        on_epoch: OnEpoch | None,
+    ) -> None:
+        watched, scheme = watched_nodes(problem), classifier._scheme()
+        labels = (problem.codes, watched, problem.n_classes)
+        self._classifier, self._features, self._random = classifier, features, random
+        self._device, self._on_epoch, self._n_epochs = device, on_epoch, 0
+        self._is_watched = bool(problem.stop.size)
+        self._ensemble: ReadOut = partial(ensemble_predictions, engine=engine, scheme=scheme)
+        self._stop = StoppingNodes(
+            watched,
+            problem.codes[watched],
+            propagate_labels(*labels, engine, scheme, clamp=classifier.clamp),
+            self._ensemble if self._is_watched else None,
+        )
+
+    def learn(self, targets: NDArray[np.float32], weighting: Weighting) -> Round:
+        """Train the networks of a round."""
+        n_networks = self._classifier.n_networks
+        trained = tuple(self._train(targets, weighting) for _ in range(n_networks))
+        told = mean_of([predict_probabilities(one.weights, self._features) for one in trained])
+        return Round(trained, told, self._ensemble(told))
+
+    def choose(self, rounds: list[Round]) -> Round:
+        """Return the networks of all rounds as one, or the first round if it is better alone.
+
+        Without stopping nodes it is the last round, unless that has lost the training labels: then
+        self-training has gone astray, and one class swallows the others.
+        """
+        if not self._is_watched:
+            least = self._share_told(rounds[0]) - MOST_LOST
+            return next(done for done in reversed(rounds) if self._share_told(done) >= least)
+        first = rounds[0]
+        told = mean_of([done.probabilities for done in rounds])
+        if len(rounds) == 1 or self._stop.accuracy(first.probabilities) > self._stop.accuracy(told):
+            return first
+        trained = tuple(one for done in rounds for one in done.trained)
+        return Round(trained, told, self._ensemble(told))
+
+    def _share_told(self, done: Round) -> float:
+        """Return the share of watched nodes whose label a round's ensemble tells."""
+        return self._stop.accuracy_of(done.scores[self._stop.nodes])
+
+    def _settings(self) -> TrainSettings:
+        settings = self._classifier._settings(self._classifier.loss_weight)
+        if self._is_watched:
+            return settings
+        n_epochs = min(settings.max_epochs, UNWATCHED_EPOCHS)
+        return replace(settings, max_epochs=n_epochs, mean_from=n_epochs // 3)
+
+    def _train(self, targets: NDArray[np.float32], weighting: Weighting) -> Trained:
+        told: OnEpoch | None = None
+        if self._on_epoch is not None:
+            told = partial(_tell_later, self._on_epoch, self._n_epochs)
+        trained = self._classifier._train(
+            self._features,
+            targets,
+            self._stop,
+            self._random,
+            weighting=weighting,
+            settings=self._settings(),
+            device=self._device,
+            on_epoch=told,
+        )
+        self._n_epochs += len(trained.history.gamma)
+        return trained
+
+
+def _tell_later(on_epoch: OnEpoch, n_before: int, epoch: int, accuracy: float) -> None:
+    """Tell an epoch with the number that it has after those of other trainings."""
+    on_epoch(n_before + epoch, accuracy)
+
+
+def mean_of(told: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return the mean of what several networks tell, shape (n, C)."""
+    return np.asarray(np.mean(told, axis=0), dtype=np.float32)
+
+
+def joined(histories: list[History]) -> History:
+    """Return the epochs of all, one after another."""
+    return History(
+        *(sum((getattr(one, field.name) for one in histories), ()) for field in fields(History))
+    )
