@@ -17,7 +17,7 @@ from proptrain.classifier import (
 )
 from proptrain.data.dataset import Features
 from proptrain.devices import torch_device
-from proptrain.ensemble.predictions import spread_or_own
+from proptrain.ensemble.predictions import spread_or_own, to_distributions
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
 from proptrain.problem import Problem, pose_problem
@@ -30,6 +30,7 @@ from proptrain.propagate.torch_engine import engine_on
 from proptrain.propagate.trust import told_by_others, trust_labels
 from proptrain.rounds import Round, RoundLearner, joined, mean_of
 from proptrain.train.loop import OnEpoch, predict_probabilities
+from proptrain.train.scaling import column_sizes, divide_columns
 from proptrain.train.weighting import Adaptive
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class PTAPlusClassifier(GraphClassifier):
     have a total mass that does not depend on how many labels there are; a label that the others
     contradict counts less; and the predictions, spread over the graph and sharpened, are the soft
     labels of a further round, the known labels put back in. What all rounds tell is averaged; if
-    the first alone tells the stopping nodes better, it counts alone.
+    the first alone tells the stopping nodes better, it counts alone. Features that are large are
+    brought to ordinary size, and where spreading makes large classes swallow small ones, a factor
+    for each class keeps their sizes.
 
     Without stopping nodes no epoch can be chosen: every round trains for 150 epochs at most, keeps
     the mean of the later ones' weights, and the last round counts that still tells the training
@@ -77,6 +80,12 @@ class PTAPlusClassifier(GraphClassifier):
         with more less, by their square. 0 is never.
     mass_per_class : float or None
         Total mass of the soft labels by the number of classes; None leaves it as it is.
+    scale_features : bool
+        Whether large features are brought to ordinary size, column by column. Those that have it
+        stay as they are, as rows that sum to 1 do.
+    keep_sizes : bool
+        Whether a factor for each class keeps large classes from swallowing small ones when
+        predictions are spread; only where labels clearly say that they do.
     stopping_fraction : float or None
         Share of each class's labels that is kept from training and decides when to stop. None is a
         fifth where that makes 100 nodes or more, and else nothing: on citation graphs fewer mostly
@@ -88,6 +97,7 @@ class PTAPlusClassifier(GraphClassifier):
     ----------
     n_kept_ : number of networks that are averaged
     trust_ : (t,) how far each training label is trusted, in the order of the training nodes
+    class_factors_ : (C,) by which the classes of the spread predictions are multiplied; mostly 1
     history_ : that of all trainings, one after another; ``n_iter_`` epochs in all, of which
         ``best_epoch_`` gave the last network that is kept
     label_distributions_, transduction_, reached_, soft_labels_, probabilities_, classes_
@@ -115,6 +125,8 @@ class PTAPlusClassifier(GraphClassifier):
         mass_power: float = 1.0,
         balance: float = 10.0,
         mass_per_class: float | None = MASS_PER_CLASS,
+        scale_features: bool = True,
+        keep_sizes: bool = True,
         epsilon: float = 100.0,
         alpha: float = 0.1,
         steps: int = 10,
@@ -143,6 +155,8 @@ class PTAPlusClassifier(GraphClassifier):
         self.mass_power = mass_power
         self.balance = balance
         self.mass_per_class = mass_per_class
+        self.scale_features = scale_features
+        self.keep_sizes = keep_sizes
         self.epsilon = epsilon
         self.alpha = alpha
         self.steps = steps
@@ -185,12 +199,18 @@ class PTAPlusClassifier(GraphClassifier):
             problem.codes, problem.train, problem.n_classes, engine
         )
         self.reached_ = is_reached(self.soft_labels_)
-        learner = RoundLearner(self, features, problem, engine, random, device, on_epoch)
+        sizes = self._column_sizes(features)
+        learner = RoundLearner(
+            self, divide_columns(features, sizes), problem, engine, random, device, on_epoch
+        )
         rounds = [learner.learn(self._first_targets(problem, engine), Adaptive(self.epsilon))]
         for _ in range(self.n_rounds):
             targets = self._next_targets(rounds[-1].scores, problem)
             rounds.append(learner.learn(targets, Adaptive(self.epsilon, self.max_gamma)))
-        return self._keep(rounds, learner.choose(rounds), features, problem)
+        kept = learner.choose(rounds)
+        self._keep(rounds, kept, sizes)
+        self.features_checksum_ = checksum(features)
+        return self._finish(problem, spread_or_own(kept.scores, kept.probabilities))
 
     def _trusted(
         self, problem: Problem, engine: Engine, random: np.random.RandomState
@@ -244,6 +264,9 @@ class PTAPlusClassifier(GraphClassifier):
         # What the ensemble tells of node j, before it is scaled, is S_j for each class.
         return self.trust_ * trust_labels(scores[problem.train], problem.codes[problem.train])
 
+    def _column_sizes(self, features: Features) -> NDArray[np.float64]:
+        return column_sizes(features) if self.scale_features else np.ones(features.shape[1])
+
     def _evenness(self, problem: Problem) -> float:
         """Return how far the classes are balanced, from 0 to 1.
 
@@ -258,7 +281,7 @@ class PTAPlusClassifier(GraphClassifier):
             return float(self.soft_labels_.sum(dtype=np.float64))
         return self.mass_per_class * problem.n_classes
 
-    def _keep(self, rounds: list[Round], kept: Round, features: Features, problem: Problem) -> Self:
+    def _keep(self, rounds: list[Round], kept: Round, sizes: NDArray[np.float64]) -> None:
         trainings = [trained for done in rounds for trained in done.trained]
         lengths = [len(trained.history.gamma) for trained in trainings]
         last = kept.trained[-1]
@@ -269,23 +292,26 @@ class PTAPlusClassifier(GraphClassifier):
         self.weights_ = {
             name: np.stack([one.weights[name] for one in kept.trained]) for name in last.weights
         }
-        self.features_checksum_ = checksum(features)
+        # So the networks can be used with features as they are given.
+        self.weights_["weight1"] /= sizes[:, np.newaxis].astype(np.float32)
         self.probabilities_ = kept.probabilities
-        return self._finish(problem, spread_or_own(kept.scores, kept.probabilities))
+        self.class_factors_ = kept.class_factors
 
     def _teller(self, features: Features, seed: int) -> Tell:
         """Return what trains PTA on other labels, and says what it tells: see `audit`."""
         mine, known = self.get_params(deep=False), PTAClassifier().get_params(deep=False)
         pta = PTAClassifier(**{name: mine[name] for name in known if name in mine})
         pta.graph_ = self.graph_
-        return pta._teller(features, seed)
+        return pta._teller(divide_columns(features, self._column_sizes(features)), seed)
 
     def _from_features(self, features: Features) -> NDArray[np.float64]:
         told = self._told_by_networks(features)
         return spread_or_own(told, told)
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
-        return self._ensembled_with(self._told_by_networks(needed(features)), edges)
+        told = self._ensembled_with(self._told_by_networks(needed(features)), edges)
+        weighed = told * self.class_factors_
+        return to_distributions(weighed, told)
 
     def _told_by_networks(self, features: Features) -> NDArray[np.float32]:
         """Return the mean of what the networks tell, shape (m, C)."""
@@ -303,10 +329,11 @@ class PTAPlusClassifier(GraphClassifier):
             for name, (kind, shape) in self._trained_layout().items()
         }
         own: Layout = {"soft_labels_": told, "probabilities_": told, "trust_": ("f", (None,))}
+        own["class_factors_"] = ("f", (len(self.classes_),))
         return {**of_nodes, **trained, **own}
 
     def _check_parameters(self) -> None:
-        self._check_switches("clamp", "trust", "learnt_trust")
+        self._check_switches("clamp", "trust", "learnt_trust", "scale_features", "keep_sizes")
         for name, lowest in {"n_rounds": 0, "n_networks": 1}.items():
             value = getattr(self, name)
             is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -16,6 +16,7 @@ from proptrain.ensemble.predictions import ensemble_predictions
 from proptrain.problem import Problem
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import propagate_labels
+from proptrain.propagate.shaping import size_keeping
 from proptrain.train.loop import History, OnEpoch, Trained, TrainSettings, predict_probabilities
 from proptrain.train.stopping import ReadOut, StoppingNodes
 from proptrain.train.weighting import Weighting
@@ -27,6 +28,8 @@ UNWATCHED_EPOCHS = 150
 """Of a round without stopping nodes; the weights of the last two thirds of them are averaged."""
 MOST_LOST = 0.1
 """Share of the training labels that a round without stopping nodes may tell less than the first."""
+CLEARLY = 2.0
+"""Standard errors by which classes must be told better with factors than without."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,11 @@ class Round:
 
     trained: tuple[Trained, ...]
     probabilities: NDArray[np.float32]
+    """(n, C) what they tell on average."""
+    class_factors: NDArray[np.float32]
+    """(C,) by which the classes are multiplied once that is spread; mostly 1."""
     scores: NDArray[Any]
+    """(n, C) what comes of both."""
 
 
 class RoundLearner:
@@ -69,23 +76,54 @@ class RoundLearner:
         n_networks = self._classifier.n_networks
         trained = tuple(self._train(targets, weighting) for _ in range(n_networks))
         told = mean_of([predict_probabilities(one.weights, self._features) for one in trained])
-        return Round(trained, told, self._ensemble(told))
+        return self._round(trained, told)
 
     def choose(self, rounds: list[Round]) -> Round:
         """Return the networks of all rounds as one, or the first round if it is better alone.
 
         Without stopping nodes it is the last round, unless that has lost the training labels: then
-        self-training has gone astray, and one class swallows the others.
+        self-training has gone astray.
         """
-        if not self._is_watched:
-            least = self._share_told(rounds[0]) - MOST_LOST
-            return next(done for done in reversed(rounds) if self._share_told(done) >= least)
         first = rounds[0]
-        told = mean_of([done.probabilities for done in rounds])
-        if len(rounds) == 1 or self._stop.accuracy(first.probabilities) > self._stop.accuracy(told):
+        if not self._is_watched:
+            least = self._share_told(first) - MOST_LOST
+            return next(done for done in reversed(rounds) if self._share_told(done) >= least)
+        if len(rounds) == 1:
             return first
         trained = tuple(one for done in rounds for one in done.trained)
-        return Round(trained, told, self._ensemble(told))
+        together = self._round(trained, mean_of([done.probabilities for done in rounds]))
+        return first if self._share_told(first) > self._share_told(together) else together
+
+    def _round(self, trained: tuple[Trained, ...], told: NDArray[np.float32]) -> Round:
+        """Take step 3 with what networks tell together."""
+        spread = self._ensemble(told)
+        factors = self._class_factors(told, spread)
+        return Round(trained, told, factors, spread * factors)
+
+    def _class_factors(
+        self, told: NDArray[np.float32], spread: NDArray[Any]
+    ) -> NDArray[np.float32]:
+        """Return what keeps large classes from swallowing small ones, if labels say they do."""
+        if not self._classifier.keep_sizes:
+            return np.ones(spread.shape[1], dtype=np.float32)
+        factors = size_keeping(spread, told)
+        judged = spread[self._stop.nodes] if self._is_watched else self._told_by_others(told)
+        with_them = (judged * factors).argmax(axis=1) == self._stop.codes
+        without = judged.argmax(axis=1) == self._stop.codes
+        n_gained, n_lost = (with_them & ~without).sum(), (without & ~with_them).sum()
+        # Half of the changes are gains by chance, give or take half the root of their number.
+        if n_gained - n_lost > CLEARLY * np.sqrt(n_gained + n_lost + 1):
+            return factors
+        return np.ones_like(factors)
+
+    def _told_by_others(self, told: NDArray[np.float32]) -> NDArray[Any]:
+        """Return what the other nodes tell of the training nodes (t, C).
+
+        What a network tells of a node that it was trained on says nothing of others.
+        """
+        others = told.copy()
+        others[self._stop.nodes] = 0
+        return self._ensemble(others)[self._stop.nodes]
 
     def _share_told(self, done: Round) -> float:
         """Return the share of watched nodes whose label a round's ensemble tells."""

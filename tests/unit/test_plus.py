@@ -21,7 +21,14 @@ from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
 from proptrain.rounds import UNWATCHED_EPOCHS
 
-BARE = {"n_rounds": 0, "trust": False, "balance": 0, "mass_per_class": None}
+BARE = {
+    "n_rounds": 0,
+    "trust": False,
+    "balance": 0,
+    "mass_per_class": None,
+    "scale_features": False,
+    "keep_sizes": False,
+}
 """What makes it PTA."""
 
 
@@ -33,6 +40,20 @@ def two_groups(seed=0, n=60, n_labelled=8):
     alike = truth[:, None] == truth
     upper = np.triu(random.rand(n, n) < np.where(alike, 0.25, 0.02), 1)
     labels = np.where(np.arange(n) < 2 * n_labelled, truth, -1)
+    return features, truth, labels, Graph(sp.csr_array(upper.astype(float)))
+
+
+def unequal_classes(seed=0, sizes=(300, 70, 40), n_labelled=15):
+    """As `two_groups`; most neighbours of the small classes are of the large one."""
+    random = np.random.RandomState(seed)
+    truth = np.repeat(range(len(sizes)), sizes)
+    n = len(truth)
+    features = 0.6 * random.randn(len(sizes), 30)[truth] + random.randn(n, 30)
+    alike = truth[:, None] == truth
+    upper = np.triu(random.rand(n, n) < np.where(alike, 0.05, 0.007), 1)
+    labels = np.full(n, -1)
+    for code in range(len(sizes)):
+        labels[random.choice(np.flatnonzero(truth == code), n_labelled, replace=False)] = code
     return features, truth, labels, Graph(sp.csr_array(upper.astype(float)))
 
 
@@ -74,6 +95,7 @@ def test_with_everything_switched_off_it_is_pta():
         {"mass_power": 0.5},
         {"balance": 10.0},
         {"mass_per_class": 70.0},
+        {"scale_features": True},
     ],
     ids=str,
 )
@@ -148,9 +170,9 @@ def test_gamma_is_limited_in_further_rounds_alone():
 
 
 def test_rounds_that_go_astray_are_left_out():
-    clf = plus(n_rounds=2)
+    clf = plus(n_rounds=2, scale_features=False)
     clf._next_targets = lambda *_: 2 * np.eye(2, dtype=np.float32)[1 - TRUTH]
-    first = fitted(plus(n_rounds=0))
+    first = fitted(plus(n_rounds=0, scale_features=False))
     assert fitted(clf).n_kept_ == 1
     np.testing.assert_array_equal(clf.label_distributions_, first.label_distributions_)
     starts = [epoch for epoch, gamma in enumerate(clf.history_.gamma) if gamma == 0]
@@ -237,7 +259,7 @@ def test_few_labels_all_train_and_many_have_some_to_stop_by():
 
 
 def test_without_stopping_nodes_the_last_round_counts_and_its_later_epochs_are_averaged():
-    clf = plus(n_rounds=1, max_epochs=9)
+    clf = plus(n_rounds=1, max_epochs=9, scale_features=False)
     seen, train = [], clf._train
     clf._train = lambda *given, **more: (
         seen.append((more["settings"], train(*given, **more))) or (seen[-1][1])
@@ -278,6 +300,53 @@ def test_without_stopping_nodes_it_learns_from_few_labels_of_the_shipped_graph()
     }
     plus_accuracy, pta_accuracy = (told[split.test].mean() for told in right.values())
     assert plus_accuracy > pta_accuracy + 0.05
+
+
+def test_large_features_are_learnt_from_as_they_are_given():
+    few = np.where(np.arange(60) < 8, TRUTH, -1)
+    large = FEATURES * np.array([1000, 1, 30, 1, 1, 0.001])
+    clf = plus(max_epochs=100, n_hidden=64).fit(large, few, graph=GRAPH)
+    assert (clf.transduction_ == TRUTH).mean() > 0.9
+    with pytest.warns(UserWarning, match="features of the fitted nodes"):
+        told = clf.predict_proba(large)
+    np.testing.assert_allclose(told, clf.probabilities_, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_a_large_class_does_not_swallow_the_small_ones(is_watched):
+    features, truth, given, graph = unequal_classes()
+    stop = None
+    if is_watched:  # nodes drawn from all, so that the large class has most of the labels as well
+        known = np.random.RandomState(0).choice(len(truth), 120, replace=False)
+        given, stop = np.full(len(truth), -1), known[60:]
+        given[known] = truth[known]
+    right = {}
+    for keep in (True, False):
+        clf = PTAPlusClassifier(random_state=0, keep_sizes=keep)
+        told = clf.fit(features, given, graph=graph, stopping=stop).transduction_
+        right[keep] = (told == truth)[given < 0].mean()
+        assert (clf.class_factors_ < 1).any() == keep
+    assert right[True] > right[False] + 0.08
+
+
+def test_factors_of_classes_count_for_new_nodes_and_explanations_and_are_kept(tmp_path):
+    features, _, labels, graph = unequal_classes()
+    clf = PTAPlusClassifier(random_state=0, max_epochs=60).fit(features, labels, graph=graph)
+    assert clf.class_factors_.max() == 1 > clf.class_factors_.min()
+    node = int(np.flatnonzero(labels < 0)[-1])
+    total = clf.explain(node).neighbours.total
+    np.testing.assert_allclose(total / total.sum(), clf.label_distributions_[node], atol=1e-5)
+    n = len(labels)
+    edges = [(n, node), (n, node - 1)]
+    told = clf.predict_proba(features[[node]], edges)
+    own = clf.predict_proba(features[[node]])
+    larger = LocalEngine(extend_graph(graph, edges, 1))
+    spread = larger.propagate(np.concatenate([clf.probabilities_, own]), PPR(0.1, 10))[n]
+    wanted = spread * clf.class_factors_
+    np.testing.assert_allclose(told[0], wanted / wanted.sum(), atol=1e-5)
+    clf.save(tmp_path / "model")
+    same = PTAPlusClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(same.predict_proba(features[[node]], edges), told)
 
 
 def test_epochs_are_told_one_after_another():

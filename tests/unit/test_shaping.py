@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from proptrain.propagate.shaping import (
     balance_classes,
     sharpen,
+    size_keeping,
     temper_mass,
     to_rows,
     with_total,
@@ -76,3 +77,22 @@ def test_sharpened_rows_are_distributions_that_lean_the_same_way_more(prediction
     by_hand = rows.astype(np.float64) ** power
     mass = by_hand.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(sharp, by_hand / np.where(mass > 0, mass, 1), atol=1e-5)
+
+
+def test_factors_bring_the_classes_back_to_their_sizes():
+    random = np.random.RandomState(0)
+    told = random.dirichlet([8, 1, 1], 500).astype(np.float32)
+    swallowed = 0.5 * told + 0.5 * told.mean(axis=0)
+    sizes = np.bincount(told.argmax(axis=1), minlength=3)
+    assert np.bincount(swallowed.argmax(axis=1), minlength=3)[1:].sum() < 0.5 * sizes[1:].sum()
+    kept = (swallowed * size_keeping(swallowed, told)).argmax(axis=1)
+    np.testing.assert_allclose(np.bincount(kept, minlength=3), sizes, atol=5)
+
+
+@given(SOFT_LABELS)
+def test_factors_are_above_0_and_1_where_nothing_is_swallowed(soft_labels):
+    factors = size_keeping(soft_labels, soft_labels)
+    np.testing.assert_array_equal(factors, 1)
+    others = size_keeping(soft_labels, soft_labels[::-1])
+    assert others.min() > 0
+    assert others.max() == 1

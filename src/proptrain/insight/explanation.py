@@ -92,7 +92,7 @@ class Explanation:
 
     Of PTA+, the soft label is that of the first round, where each label counts as far as it is
     trusted, and before classes are balanced and masses scaled; further rounds learn from
-    predictions.
+    predictions. Its neighbours' parts are multiplied by the factors of the classes.
 
     >>> from proptrain import LabelPropagationClassifier
     >>> y = ["left", None, None, "right"]
@@ -162,6 +162,7 @@ def explain_node(
     probabilities = classifier.label_distributions_[node]
     if hasattr(classifier, "probabilities_"):
         f = np.asarray(classifier.probabilities_, dtype=np.float64)
+        f = f * getattr(classifier, "class_factors_", 1.0)
         told = int(probabilities.argmax())
         neighbours = _parts(received_weights(operator, mixing, node), f, first=told)
     code = int(codes[node])
