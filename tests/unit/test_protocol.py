@@ -430,6 +430,7 @@ def test_methods_have_the_papers_settings():
 def test_methods_are_found_in_any_case_and_in_the_order_asked():
     assert [m.name for m in find_methods(["pta(f)", "lp", "Pta"])] == ["PTA(F)", "LP", "PTA"]
     assert [m.name for m in find_methods(["LP", "PTA", "lp"])] == ["LP", "PTA"]  # each once
+    assert [m.name for m in find_methods(["PTAplus", "pta+"])] == ["PTA+"]
     message = r"The method must be one of LP, MLP, .* PTD, PTA, PTA\(F\), PTA\+; got 'GAT'"
     with pytest.raises(InvalidInputError, match=message):
         find_methods(["PTA", "GAT"])

@@ -98,7 +98,7 @@ StoppingOption = Annotated[
     float | None,
     typer.Option(
         min=0.0,
-        max=0.9,
+        max=0.99,
         help="Share of each class's labels that is kept from training, to decide when to stop and "
         "to calibrate by. \\[default: 0.2; with PTA+ none where that would be fewer than 100]",
     ),

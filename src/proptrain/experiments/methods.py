@@ -168,10 +168,15 @@ METHODS = {
 
 def find_methods(names: list[str]) -> list[Method]:
     """Return the methods of these names, in their order and each of them once."""
-    by_name = {name.lower(): method for name, method in METHODS.items()}
+    by_name = {_plainly(name): method for name, method in METHODS.items()}
     for name in names:
-        if name.lower() not in by_name:
+        if _plainly(name) not in by_name:
             listed = [method.name for method in METHODS.values() if not method.variant]
             raise unknown_name("The method", name, listed)
     # Twice the same runs would pass for more runs, and narrow the interval.
-    return list(dict.fromkeys(by_name[name.lower()] for name in names))
+    return list(dict.fromkeys(by_name[_plainly(name)] for name in names))
+
+
+def _plainly(name: str) -> str:
+    """Return a name as it is compared: PTA+ may be written PTAPlus, as its class is."""
+    return name.lower().replace("plus", "+")
