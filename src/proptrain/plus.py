@@ -30,7 +30,7 @@ from proptrain.propagate.torch_engine import engine_on
 from proptrain.propagate.trust import told_by_others, trust_labels
 from proptrain.rounds import Round, RoundLearner, joined, mean_of
 from proptrain.train.loop import OnEpoch, predict_probabilities
-from proptrain.train.scaling import column_sizes, divide_columns
+from proptrain.train.scaling import Scaling, no_scaling, to_ordinary_size
 from proptrain.train.weighting import Adaptive
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class PTAPlusClassifier(GraphClassifier):
     have a total mass that does not depend on how many labels there are; a label that the others
     contradict counts less; and the predictions, spread over the graph and sharpened, are the soft
     labels of a further round, the known labels put back in. What all rounds tell is averaged; if
-    the first alone tells the stopping nodes better, it counts alone. Features that are large are
-    brought to ordinary size, and where spreading makes large classes swallow small ones, a factor
+    the first alone tells the stopping nodes better, it counts alone. Features are brought to
+    ordinary size, and where spreading makes large classes swallow small ones, a factor
     for each class keeps their sizes.
 
     Without stopping nodes no epoch can be chosen: every round trains for 150 epochs at most, keeps
@@ -81,8 +81,8 @@ class PTAPlusClassifier(GraphClassifier):
     mass_per_class : float or None
         Total mass of the soft labels by the number of classes; None leaves it as it is.
     scale_features : bool
-        Whether large features are brought to ordinary size, column by column. Those that have it
-        stay as they are, as rows that sum to 1 do.
+        Whether features are brought to ordinary size, column by column. Those that have it stay as
+        they are, as rows that sum to 1 do.
     keep_sizes : bool
         Whether a factor for each class keeps large classes from swallowing small ones when
         predictions are spread; only where labels clearly say that they do.
@@ -199,16 +199,14 @@ class PTAPlusClassifier(GraphClassifier):
             problem.codes, problem.train, problem.n_classes, engine
         )
         self.reached_ = is_reached(self.soft_labels_)
-        sizes = self._column_sizes(features)
-        learner = RoundLearner(
-            self, divide_columns(features, sizes), problem, engine, random, device, on_epoch
-        )
+        scaling = self._scaling(features)
+        learner = RoundLearner(self, scaling(features), problem, engine, random, device, on_epoch)
         rounds = [learner.learn(self._first_targets(problem, engine), Adaptive(self.epsilon))]
         for _ in range(self.n_rounds):
             targets = self._next_targets(rounds[-1].scores, problem)
             rounds.append(learner.learn(targets, Adaptive(self.epsilon, self.max_gamma)))
         kept = learner.choose(rounds)
-        self._keep(rounds, kept, sizes)
+        self._keep(rounds, kept, scaling)
         self.features_checksum_ = checksum(features)
         return self._finish(problem, spread_or_own(kept.scores, kept.probabilities))
 
@@ -261,11 +259,14 @@ class PTAPlusClassifier(GraphClassifier):
         """Return how far each training label is still trusted once something was learnt, (t,)."""
         if not self.learnt_trust:
             return self.trust_
-        # What the ensemble tells of node j, before it is scaled, is S_j for each class.
+        # What the ensemble tells of node j, before it is scaled, is S_j for each class, but for the
+        # factors that keep their sizes.
         return self.trust_ * trust_labels(scores[problem.train], problem.codes[problem.train])
 
-    def _column_sizes(self, features: Features) -> NDArray[np.float64]:
-        return column_sizes(features) if self.scale_features else np.ones(features.shape[1])
+    def _scaling(self, features: Features) -> Scaling:
+        if self.scale_features:
+            return to_ordinary_size(features)
+        return no_scaling(features.shape[1])
 
     def _evenness(self, problem: Problem) -> float:
         """Return how far the classes are balanced, from 0 to 1.
@@ -281,7 +282,7 @@ class PTAPlusClassifier(GraphClassifier):
             return float(self.soft_labels_.sum(dtype=np.float64))
         return self.mass_per_class * problem.n_classes
 
-    def _keep(self, rounds: list[Round], kept: Round, sizes: NDArray[np.float64]) -> None:
+    def _keep(self, rounds: list[Round], kept: Round, scaling: Scaling) -> None:
         trainings = [trained for done in rounds for trained in done.trained]
         lengths = [len(trained.history.gamma) for trained in trainings]
         last = kept.trained[-1]
@@ -289,11 +290,10 @@ class PTAPlusClassifier(GraphClassifier):
         self.n_iter_ = sum(lengths)
         self.best_epoch_ = sum(lengths[: trainings.index(last)]) + last.best_epoch
         self.n_kept_ = len(kept.trained)
-        self.weights_ = {
+        weights = {
             name: np.stack([one.weights[name] for one in kept.trained]) for name in last.weights
         }
-        # So the networks can be used with features as they are given.
-        self.weights_["weight1"] /= sizes[:, np.newaxis].astype(np.float32)
+        self.weights_ = scaling.unscaled(weights)
         self.probabilities_ = kept.probabilities
         self.class_factors_ = kept.class_factors
 
@@ -302,7 +302,7 @@ class PTAPlusClassifier(GraphClassifier):
         mine, known = self.get_params(deep=False), PTAClassifier().get_params(deep=False)
         pta = PTAClassifier(**{name: mine[name] for name in known if name in mine})
         pta.graph_ = self.graph_
-        return pta._teller(divide_columns(features, self._column_sizes(features)), seed)
+        return pta._teller(self._scaling(features)(features), seed)
 
     def _from_features(self, features: Features) -> NDArray[np.float64]:
         told = self._told_by_networks(features)
@@ -310,8 +310,7 @@ class PTAPlusClassifier(GraphClassifier):
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         told = self._ensembled_with(self._told_by_networks(needed(features)), edges)
-        weighed = told * self.class_factors_
-        return to_distributions(weighed, told)
+        return to_distributions(told * self.class_factors_, told)
 
     def _told_by_networks(self, features: Features) -> NDArray[np.float32]:
         """Return the mean of what the networks tell, shape (m, C)."""

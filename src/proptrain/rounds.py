@@ -64,7 +64,8 @@ class RoundLearner:
         self._device, self._on_epoch, self._n_epochs = device, on_epoch, 0
         self._is_watched = bool(problem.stop.size)
         self._ensemble: ReadOut = partial(ensemble_predictions, engine=engine, scheme=scheme)
-        self._stop = StoppingNodes(
+        # The stopping nodes, or those that train if there are none.
+        self._judged = StoppingNodes(
             watched,
             problem.codes[watched],
             propagate_labels(*labels, engine, scheme, clamp=classifier.clamp),
@@ -84,15 +85,15 @@ class RoundLearner:
         Without stopping nodes it is the last round, unless that has lost the training labels: then
         self-training has gone astray.
         """
-        first = rounds[0]
+        best = rounds[0]
         if not self._is_watched:
-            least = self._share_told(first) - MOST_LOST
+            least = self._share_told(best) - MOST_LOST
             return next(done for done in reversed(rounds) if self._share_told(done) >= least)
-        if len(rounds) == 1:
-            return first
-        trained = tuple(one for done in rounds for one in done.trained)
-        together = self._round(trained, mean_of([done.probabilities for done in rounds]))
-        return first if self._share_told(first) > self._share_told(together) else together
+        if len(rounds) > 1:
+            trained = tuple(one for done in rounds for one in done.trained)
+            together = self._round(trained, mean_of([done.probabilities for done in rounds]))
+            best = max(together, best, key=self._share_told)  # together, if both are as good
+        return best
 
     def _round(self, trained: tuple[Trained, ...], told: NDArray[np.float32]) -> Round:
         """Take step 3 with what networks tell together."""
@@ -103,18 +104,16 @@ class RoundLearner:
     def _class_factors(
         self, told: NDArray[np.float32], spread: NDArray[Any]
     ) -> NDArray[np.float32]:
-        """Return what keeps large classes from swallowing small ones, if labels say they do."""
-        if not self._classifier.keep_sizes:
-            return np.ones(spread.shape[1], dtype=np.float32)
-        factors = size_keeping(spread, told)
-        judged = spread[self._stop.nodes] if self._is_watched else self._told_by_others(told)
-        with_them = (judged * factors).argmax(axis=1) == self._stop.codes
-        without = judged.argmax(axis=1) == self._stop.codes
-        n_gained, n_lost = (with_them & ~without).sum(), (without & ~with_them).sum()
-        # Half of the changes are gains by chance, give or take half the root of their number.
-        if n_gained - n_lost > CLEARLY * np.sqrt(n_gained + n_lost + 1):
-            return factors
-        return np.ones_like(factors)
+        """Return what keeps large classes from swallowing small ones, if labels say they do.
+
+        Stopping labels choose it or not, as they choose the epoch; none of them is learnt from.
+        """
+        factors, codes = size_keeping(spread, told), self._judged.codes
+        judged = spread[self._judged.nodes] if self._is_watched else self._told_by_others(told)
+        with_them = (judged * factors).argmax(axis=1) == codes
+        without = judged.argmax(axis=1) == codes
+        is_kept = self._classifier.keep_sizes and is_clearly_better(with_them, without)
+        return factors if is_kept else np.ones_like(factors)
 
     def _told_by_others(self, told: NDArray[np.float32]) -> NDArray[Any]:
         """Return what the other nodes tell of the training nodes (t, C).
@@ -122,12 +121,12 @@ class RoundLearner:
         What a network tells of a node that it was trained on says nothing of others.
         """
         others = told.copy()
-        others[self._stop.nodes] = 0
-        return self._ensemble(others)[self._stop.nodes]
+        others[self._judged.nodes] = 0
+        return self._ensemble(others)[self._judged.nodes]
 
     def _share_told(self, done: Round) -> float:
-        """Return the share of watched nodes whose label a round's ensemble tells."""
-        return self._stop.accuracy_of(done.scores[self._stop.nodes])
+        """Return the share of judged nodes whose label a round's ensemble tells."""
+        return self._judged.accuracy_of(done.scores[self._judged.nodes])
 
     def _settings(self) -> TrainSettings:
         settings = self._classifier._settings(self._classifier.loss_weight)
@@ -143,7 +142,7 @@ class RoundLearner:
         trained = self._classifier._train(
             self._features,
             targets,
-            self._stop,
+            self._judged,
             self._random,
             weighting=weighting,
             settings=self._settings(),
@@ -157,6 +156,21 @@ class RoundLearner:
 def _tell_later(on_epoch: OnEpoch, n_before: int, epoch: int, accuracy: float) -> None:
     """Tell an epoch with the number that it has after those of other trainings."""
     on_epoch(n_before + epoch, accuracy)
+
+
+def is_clearly_better(right: NDArray[np.bool_], before: NDArray[np.bool_]) -> bool:
+    """Tell whether labels are told right clearly more often than before.
+
+    Half of the changes are gains by chance, give or take half the root of their number; the 1 is
+    there so that it takes five labels at least.
+
+    >>> is_clearly_better(np.ones(5, bool), np.zeros(5, bool))
+    True
+    >>> is_clearly_better(np.ones(4, bool), np.zeros(4, bool))
+    False
+    """
+    n_gained, n_lost = (right & ~before).sum(), (before & ~right).sum()
+    return bool(n_gained - n_lost > CLEARLY * np.sqrt(n_gained + n_lost + 1))
 
 
 def mean_of(told: list[NDArray[np.float32]]) -> NDArray[np.float32]:

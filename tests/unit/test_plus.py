@@ -317,7 +317,7 @@ def test_a_large_class_does_not_swallow_the_small_ones(is_watched):
     features, truth, given, graph = unequal_classes()
     stop = None
     if is_watched:  # nodes drawn from all, so that the large class has most of the labels as well
-        known = np.random.RandomState(0).choice(len(truth), 120, replace=False)
+        known = np.random.RandomState(0).choice(len(truth), 160, replace=False)
         given, stop = np.full(len(truth), -1), known[60:]
         given[known] = truth[known]
     right = {}
@@ -326,7 +326,7 @@ def test_a_large_class_does_not_swallow_the_small_ones(is_watched):
         told = clf.fit(features, given, graph=graph, stopping=stop).transduction_
         right[keep] = (told == truth)[given < 0].mean()
         assert (clf.class_factors_ < 1).any() == keep
-    assert right[True] > right[False] + 0.08
+    assert right[True] > right[False] + 0.1
 
 
 def test_factors_of_classes_count_for_new_nodes_and_explanations_and_are_kept(tmp_path):

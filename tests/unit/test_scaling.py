@@ -1,4 +1,4 @@
-"""Features of ordinary size: what is large is divided, and nothing else is touched."""
+"""Features of ordinary size: what is not of it is brought there, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -10,39 +10,85 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from proptrain import load_dataset
-from proptrain.train.scaling import column_sizes, divide_columns
+from proptrain.train.scaling import Scaling, to_ordinary_size
 
 MATRICES = arrays(
     np.float32,
     array_shapes(min_dims=2, max_dims=2, max_side=6),
     elements=st.floats(-1e6, 1e6, width=32),
 )
+ORDINARY = np.random.RandomState(0).randn(400, 20)
 
 
-def test_rows_that_sum_to_one_stay_as_they_are():
+def scaled(features):
+    features = np.asarray(features, dtype=np.float32)
+    return to_ordinary_size(features)(features)
+
+
+@pytest.mark.parametrize("as_given", [True, False], ids=["sparse", "dense"])
+def test_rows_that_sum_to_one_stay_as_they_are(as_given):
     features = load_dataset("cora").features
-    assert (column_sizes(features) == 1).all()
-    assert divide_columns(features, column_sizes(features)) is features
+    features = features if as_given else features.toarray()
+    assert to_ordinary_size(features)(features) is features
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: 1000 * x,
+        lambda x: 1e-4 * x,
+        lambda x: x + 100,
+        lambda x: x * np.geomspace(1, 1e6, 20),
+        lambda x: 1e30 * x,
+    ],
+    ids=["large", "tiny", "far off", "unequal", "huge"],
+)
+def test_whatever_the_units_features_end_up_alike(change):
+    ours, usual = scaled(change(ORDINARY)), scaled(ORDINARY)
+    size = np.abs(ours).sum(axis=1).mean() / np.abs(usual).sum(axis=1).mean()
+    assert 0.2 < size < 5
+    alike = [np.corrcoef(one, other)[0, 1] for one, other in zip(ours.T, usual.T, strict=True)]
+    assert min(alike) > 0.999
+
+
+def test_few_values_far_out_do_not_hide_the_others():
+    features = ORDINARY.copy()
+    features[np.arange(20), np.arange(20)] = 1e4
+    others = scaled(features)[20:]
+    assert np.abs(others).sum(axis=1).mean() > 0.3 * np.abs(scaled(ORDINARY)).sum(axis=1).mean()
 
 
 @given(MATRICES)
-def test_divided_columns_are_at_most_of_size_1_and_rows_not_larger(features):
-    sizes = column_sizes(features)
-    assert (sizes >= 1).all()
-    divided = divide_columns(features, sizes)
-    assert (np.sqrt((divided.astype(np.float64) ** 2).mean(axis=0)) <= 1.0001).all()
-    # What the columns' own sizes leave of a row's sum, its root takes away.
-    own = np.maximum(1, np.sqrt((features.astype(np.float64) ** 2).mean(axis=0)))
-    left = np.abs(features / own).sum(axis=1).mean()
-    wanted = np.sqrt(left) if left > 1.001 else left
-    assert np.abs(divided).sum(axis=1).mean() == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+def test_sizes_are_finite_and_nothing_becomes_of_nothing(features):
+    scaling = to_ordinary_size(features)
+    assert np.isfinite(scaling.sizes).all()
+    assert (scaling.sizes > 0).all()
+    ours = scaling(features)
+    assert ours.dtype == np.float32
+    for column in np.flatnonzero((features == features[0]).all(axis=0)):
+        assert (ours[:, column] == ours[0, column]).all()
 
 
-@given(MATRICES)
-def test_sparse_features_are_divided_as_dense_ones_are(features):
+@given(arrays(np.float32, (5, 4), elements=st.sampled_from([0, 0, 0, 1, 3, -200])))
+def test_sparse_features_are_scaled_as_dense_ones_around_zero(features):
     sparse = sp.csr_array(features)
-    sizes = column_sizes(sparse)
-    np.testing.assert_allclose(sizes, column_sizes(features), rtol=1e-12)
-    divided = divide_columns(sparse, sizes)
-    np.testing.assert_allclose(np.asarray(divided.todense()), divide_columns(features, sizes))
-    assert divided.dtype == np.float32
+    ours, dense = to_ordinary_size(sparse), to_ordinary_size(features)
+    assert not ours.middles.any()
+    if not dense.middles.any():
+        np.testing.assert_allclose(ours.sizes, dense.sizes, rtol=1e-6)
+    np.testing.assert_allclose(
+        ours(sparse).toarray(), Scaling(ours.middles, ours.sizes)(features), rtol=1e-6
+    )
+
+
+def test_weights_of_scaled_features_are_made_weights_of_the_given_ones():
+    random = np.random.RandomState(1)
+    features = (ORDINARY * 7 + 50).astype(np.float32)
+    weights = {"weight1": random.randn(2, 20, 3), "bias1": random.randn(2, 3)}
+    scaling = to_ordinary_size(features)
+    assert scaling.middles.all()
+    given = scaling.unscaled(weights)
+    for place in range(2):
+        wanted = scaling(features) @ weights["weight1"][place] + weights["bias1"][place]
+        ours = features @ given["weight1"][place] + given["bias1"][place]
+        np.testing.assert_allclose(ours, wanted, atol=1e-3)

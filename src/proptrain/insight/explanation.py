@@ -160,9 +160,7 @@ def explain_node(
     labels = _parts(received_weights(operator, mixing, node, held), sent, known)
     neighbours = None
     probabilities = classifier.label_distributions_[node]
-    if hasattr(classifier, "probabilities_"):
-        f = np.asarray(classifier.probabilities_, dtype=np.float64)
-        f = f * getattr(classifier, "class_factors_", 1.0)
+    if (f := neighbours_signal(classifier)) is not None:
         told = int(probabilities.argmax())
         neighbours = _parts(received_weights(operator, mixing, node), f, first=told)
     code = int(codes[node])
@@ -206,6 +204,14 @@ def trust_in_labels(classifier: GraphClassifier, train: NDArray[np.int64]) -> ND
             f"{len(trust):,}. Fit it again."
         )
     return np.asarray(trust, dtype=np.float64)
+
+
+def neighbours_signal(classifier: GraphClassifier) -> NDArray[np.float64] | None:
+    """Return what is summed over a node's neighbours (n, C), or None if nothing was learnt."""
+    f = getattr(classifier, "probabilities_", None)
+    if f is None:
+        return None
+    return np.asarray(f, dtype=np.float64) * getattr(classifier, "class_factors_", 1.0)
 
 
 def _mixing(classifier: GraphClassifier) -> tuple[float, ...]:

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 SoftLabels = NDArray[np.float32]
 """(n, C), not negative; a row's sum is the mass of its node, which may be zero."""
 
+SCARCELY = 1e-20
+"""Of the largest class's mass: a class with less has none to be balanced."""
+
 
 def to_rows(soft_labels: NDArray[Any]) -> tuple[SoftLabels, SoftLabels]:
     """Return what a node's soft label says (n, C) and its mass (n, 1); rows without mass stay 0.
@@ -49,7 +52,7 @@ def balance_classes(soft_labels: NDArray[Any], strength: float = 1.0) -> SoftLab
     """
     soft_labels = np.asarray(soft_labels, dtype=np.float32)
     mass = soft_labels.sum(axis=0)
-    present = mass > 0
+    present = mass > mass.max() * SCARCELY
     if not present.any():
         return soft_labels
     factor = np.where(present, mass[present].mean() / np.where(present, mass, 1), 1)

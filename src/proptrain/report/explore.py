@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.insight.explanation import can_explain, trust_in_labels
+from proptrain.insight.explanation import can_explain, neighbours_signal, trust_in_labels
 from proptrain.report.neighbourhood import class_marks
 from proptrain.report.svg import clean_text
 
@@ -78,7 +78,7 @@ def explorable_of(
             f"A page can hold the nodes of a graph of up to {MOST_NODES:,}; this one has "
             f"{n_nodes:,}. “proptrain explain” tells any of them."
         )
-    f = getattr(classifier, "probabilities_", None)
+    f = neighbours_signal(classifier)
     kept = None if f is None or f.size > _COARSE else f
     fine = kept is not None and kept.size <= _FINE
     classes = [short_name(name) for name in class_names or classifier.classes_.tolist()]

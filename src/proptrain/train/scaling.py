@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,43 +13,109 @@ from proptrain.data.dataset import Features
 
 ROUNDING = 1e-3
 """By which rows that were made to sum to 1 may miss it."""
+FAR_OFF = 2.0
+"""Spreads by which a column's middle must be off zero to be taken away."""
+AT_A_TIME = 64
+"""Columns of dense features that are looked at together: there may be no room for all once more."""
 
 
-def column_sizes(features: Features) -> NDArray[np.float64]:
-    """Return what each column is to be divided by (f,); all 1 where features are not large.
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What is taken from each column, and what the rest is divided by: (f,) each."""
+
+    middles: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+
+    def __call__(self, features: Features) -> Features:
+        """Return the features so changed; themselves if nothing is to change.
+
+        >>> Scaling(np.array([3.0, 0.0]), np.array([2.0, 1.0]))(np.array([[5, 1]], np.float32))
+        array([[1., 1.]], dtype=float32)
+        """
+        if not self.middles.any() and (self.sizes == 1).all():
+            return features
+        if isinstance(features, sp.csr_array):
+            values = (features.data / self.sizes[features.indices]).astype(np.float32)
+            return sp.csr_array((values, features.indices, features.indptr), shape=features.shape)
+        return np.asarray((features - self.middles) / self.sizes, dtype=np.float32)
+
+    def unscaled(self, weights: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return weights that tell of features as they are given what these tell of scaled ones.
+
+        ``weight1`` is (…, f, h) and ``bias1`` (…, h).
+        """
+        if not self.middles.any() and (self.sizes == 1).all():
+            return weights
+        weight1 = weights["weight1"] / self.sizes[:, np.newaxis]
+        bias1 = weights["bias1"] - self.middles @ weight1
+        changed = {"weight1": weight1.astype(np.float32), "bias1": bias1.astype(np.float32)}
+        return {**weights, **changed}
+
+
+def no_scaling(n_features: int) -> Scaling:
+    """Return what leaves features as they are."""
+    return Scaling(np.zeros(n_features), np.ones(n_features))
+
+
+def to_ordinary_size(features: Features) -> Scaling:
+    """Return what brings features to ordinary size; rows that sum to 1 have it.
 
     Adam moves every weight by the learning rate, so a step moves a hidden unit by that times the
-    sum of a row's absolute features. Where that sum is large, training jumps about, and what it
-    ends in is luck. So a column whose root mean square is above 1 is brought to 1, and then all
-    are divided by the root of the rows' mean sum. (By the sum itself, weight decay would leave the
-    network too little to learn with.)
+    sum of a row's absolute features. Where that is large, training jumps about, and what it ends
+    in is luck; where it is tiny, nothing is learnt. So a large column is divided by its size, and
+    then all by the root of what rows sum to. (By the sum itself, weight decay would leave the
+    network too little to learn with.) If rows sum to less than 1, they are brought to it.
 
-    >>> column_sizes(np.array([[0.5, 0.5], [0.9, 0.1]], dtype=np.float32))
+    A size is the square of a mean of roots: a few values far out, which would decide a mean or a
+    standard deviation, count little. A dense column that is far off zero is brought there first.
+
+    >>> to_ordinary_size(np.array([[0.5, 0.5], [0.9, 0.1]], dtype=np.float32)).sizes
     array([1., 1.])
-    >>> column_sizes(np.array([[300, 1], [-300, 1]], dtype=np.float32)).round(1)
-    array([424.3,   1.4])
+    >>> scaling = to_ordinary_size(np.array([[2010, 1], [2020, 0], [2021, 0]], dtype=np.float32))
+    >>> scaling.middles
+    array([2020.,    0.])
     """
-    magnitudes = abs(features).astype(np.float64)
-    sizes = np.maximum(1, np.sqrt(column_means(magnitudes**2)))
-    row_sum = float((column_means(magnitudes) / sizes).sum())
-    return sizes * np.sqrt(row_sum) if row_sum > 1 + ROUNDING else sizes
-
-
-def column_means(matrix: Any) -> NDArray[np.float64]:
-    """Return the mean of each column of a dense or sparse matrix, shape (f,)."""
-    return np.asarray(matrix.mean(axis=0), dtype=np.float64).ravel()
-
-
-def divide_columns(features: Features, sizes: NDArray[np.float64]) -> Features:
-    """Return the features with each column divided by its size; themselves if all are 1.
-
-    >>> divide_columns(np.array([[4, 1]], dtype=np.float32), np.array([2.0, 1.0]))
-    array([[2., 1.]], dtype=float32)
-    """
-    if (sizes == 1).all():
-        return features
+    if abs(_row_sum(features) - 1) <= ROUNDING:
+        return no_scaling(features.shape[1])
+    middles = np.zeros(features.shape[1])
     if isinstance(features, sp.csr_array):
-        values = features.data / sizes[features.indices]
-        parts = (values.astype(np.float32), features.indices, features.indptr)
-        return sp.csr_array(parts, shape=features.shape)
-    return np.asarray(features / sizes, dtype=np.float32)
+        roots = np.sqrt(np.abs(features.data.astype(np.float64)))
+        column_roots = np.bincount(features.indices, weights=roots, minlength=features.shape[1])
+        spreads = np.square(column_roots / features.shape[0])
+    else:
+        spreads = np.zeros(features.shape[1])
+        for start in range(0, features.shape[1], AT_A_TIME):
+            part = slice(start, start + AT_A_TIME)
+            middles[part], spreads[part] = _middles_and_spreads(features[:, part])
+    sizes = np.maximum(1, spreads)
+    row_sum = _row_sum(Scaling(middles, sizes)(features))
+    if row_sum > 0:
+        sizes = sizes * (np.sqrt(row_sum) if row_sum > 1 else row_sum)
+    return Scaling(middles, sizes)
+
+
+def _row_sum(features: Features) -> float:
+    """Return what the absolute features of a row sum to, few of them far out or not."""
+    sums = np.zeros(features.shape[0])
+    if isinstance(features, sp.csr_array):
+        sums += np.abs(features).sum(axis=1, dtype=np.float64)
+    else:
+        for start in range(0, features.shape[1], AT_A_TIME):
+            sums += np.abs(features[:, start : start + AT_A_TIME]).sum(axis=1, dtype=np.float64)
+    return float(np.square(np.sqrt(sums).mean()))
+
+
+def _middles_and_spreads(
+    columns: NDArray[np.float32],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return where some columns have their middle, 0 unless far from it, and how far they reach."""
+    values = columns.astype(np.float64)
+    middles = np.median(values, axis=0)
+    spreads = _spreads(values - middles)
+    is_far = np.abs(middles) > FAR_OFF * spreads
+    middles = np.where(is_far, middles, 0)
+    return middles, np.where(is_far, spreads, _spreads(values))
+
+
+def _spreads(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.square(np.sqrt(np.abs(values)).mean(axis=0)))
