@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.table_files import check_row_count, not_a_table
 from proptrain.data.tables import edge_columns, require_column
+from proptrain.data.unpacking import unpacking
 from proptrain.errors import (
     FileFormatError,
     ProptrainError,
@@ -82,10 +83,11 @@ class EdgeFile:
         ends = {self.source: pa.string(), self.target: pa.string()}
         weight = {} if self.weight is None else {self.weight: pa.float64()}
         size, before = max(1, self.path.stat().st_size), 0
-        with self.path.open("rb") as raw:
-            compression = "gzip" if self.path.suffix == ".gz" else None
-            with pa_csv.open_csv(
-                pa.input_stream(raw, compression=compression),
+        with (
+            self.path.open("rb") as raw,
+            unpacking(raw, self.path.name) as text,
+            pa_csv.open_csv(
+                pa.input_stream(text, compression=None),
                 pa_csv.ReadOptions(
                     column_names=list(self.names), skip_rows=1, block_size=_CSV_BLOCK
                 ),
@@ -93,11 +95,12 @@ class EdgeFile:
                 pa_csv.ConvertOptions(
                     include_columns=self._columns(), column_types={**ends, **weight}, null_values=[]
                 ),
-            ) as reader:
-                for batch in reader:
-                    here = raw.tell()
-                    yield batch, (here - before) / size
-                    before = here
+            ) as reader,
+        ):
+            for batch in reader:
+                here = raw.tell()
+                yield batch, (here - before) / size
+                before = here
 
     def _ids(self, table: Any, column: str) -> NDArray[Any]:
         try:
@@ -151,9 +154,8 @@ def _parquet_names(path: Path) -> list[str]:
 
 
 def _header(path: Path) -> tuple[list[str], str]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        line = file.readline()
+    with path.open("rb") as raw, unpacking(raw, path.name) as text:
+        line = text.readline(_CSV_BLOCK).decode("utf-8-sig")
     if not line.strip():
         raise FileFormatError(
             f"{path.name} is empty. It must have a line of column names and a line for each edge."
@@ -229,7 +231,7 @@ def _told_in_our_words(path: Path) -> Iterator[None]:
         yield
     except ProptrainError:
         raise
-    except (pa.ArrowException, UnicodeError, EOFError, gzip.BadGzipFile) as error:
+    except (pa.ArrowException, UnicodeError, EOFError, gzip.BadGzipFile, csv.Error) as error:
         raise not_a_table(path, error) from error
     except OSError as error:
         if error.errno is None:  # of a decoder's making

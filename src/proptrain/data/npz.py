@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.dataset import Dataset, Features
 from proptrain.data.graph import Graph
+from proptrain.data.unpacking import check_growth
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError
 from proptrain.files import whole_file
 
@@ -25,9 +26,6 @@ CSR_PARTS = ("data", "indices", "indptr", "shape")
 MAX_COLUMNS = np.iinfo(np.int32).max
 MAX_UNNAMED_CLASSES = 1000
 """Codes from here on need class names or as many nodes; a stray huge code must not fill memory."""
-_LARGE = 1 << 28
-_MOST_TIMES = 100
-"""What is larger than 256 MB may have been compressed to a hundredth, not to less."""
 
 # All that zipfile raises on bytes that are no archive, or one that was damaged.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, UnicodeError)
@@ -163,12 +161,8 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
             f"{member.filename} must lie in the archive, but would take {member.compress_size:,} "
             "bytes of it, more than there are. Copy or download the file again."
         )
-    if member.file_size > max(_LARGE, _MOST_TIMES * member.compress_size):
-        raise FileFormatError(
-            f"{member.filename} would grow from {member.compress_size:,} bytes to "
-            f"{member.file_size:,}, as in an archive that was made to fill the memory, and is not "
-            "unpacked. If it is your own, save it sparse, or without compression."
-        )
+    advice = "save it sparse, or without compression."
+    check_growth(member.filename, member.compress_size, member.file_size, advice)
     return archive.read(member)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from proptrain.data.unpacking import unpacking
 from proptrain.errors import FileFormatError, ProptrainError, TableError, UnreadableFileError
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ def table_name(source: Any) -> str:
 
 
 def _read_file(path: Path, text_columns: TextColumns) -> pd.DataFrame:
-
     is_separated = path.name.lower().endswith(_SEPARATED)
     if not is_separated and path.suffix.lower() != ".parquet":
         raise FileFormatError(
@@ -135,20 +135,27 @@ def check_row_count(path: Path, n_rows: int) -> None:
         )
 
 
+def _read_csv(path: Path, **how: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    with path.open("rb") as raw, unpacking(raw, path.name) as text:
+        return pd.read_csv(text, encoding="utf-8-sig", **how)
+
+
 def _read_separated(path: Path, text_columns: TextColumns) -> pd.DataFrame:
     import pandas as pd
 
     separator = "\t" if ".tsv" in path.name.lower() else ","
-    how: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True, "index_col": False}
-    names = list(pd.read_csv(path, sep=separator, nrows=0, **how).columns)
+    how: dict[str, Any] = {"skipinitialspace": True, "index_col": False}
+    names = list(_read_csv(path, sep=separator, nrows=0, **how).columns)
     if separator == "," and len(names) == 1 and ";" in names[0]:  # a spreadsheet of many countries
         separator = ";"
-        names = list(pd.read_csv(path, sep=separator, nrows=0, **how).columns)
+        names = list(_read_csv(path, sep=separator, nrows=0, **how).columns)
     text = text_columns(names) if callable(text_columns) else text_columns
     with warnings.catch_warnings():
         # Cells beyond the last column name would be dropped with no more than a warning.
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        table = pd.read_csv(
+        table = _read_csv(
             path,
             sep=separator,
             dtype=dict.fromkeys(text, str),
