@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -56,6 +58,17 @@ def test_few_values_far_out_do_not_hide_the_others():
     features[np.arange(20), np.arange(20)] = 1e4
     others = scaled(features)[20:]
     assert np.abs(others).sum(axis=1).mean() > 0.3 * np.abs(scaled(ORDINARY)).sum(axis=1).mean()
+
+
+def test_dense_features_are_scaled_within_the_room_of_one_copy():
+    features = np.random.RandomState(0).randn(2000, 1280).astype(np.float32) + 40
+    tracemalloc.start()
+    try:
+        scaled(features)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.4 * features.nbytes
 
 
 @given(MATRICES)

@@ -32,24 +32,34 @@ class Scaling:
         >>> Scaling(np.array([3.0, 0.0]), np.array([2.0, 1.0]))(np.array([[5, 1]], np.float32))
         array([[1., 1.]], dtype=float32)
         """
-        if not self.middles.any() and (self.sizes == 1).all():
+        if self._is_none():
             return features
         if isinstance(features, sp.csr_array):
             values = (features.data / self.sizes[features.indices]).astype(np.float32)
             return sp.csr_array((values, features.indices, features.indptr), shape=features.shape)
-        return np.asarray((features - self.middles) / self.sizes, dtype=np.float32)
+        scaled = np.empty(features.shape, dtype=np.float32)
+        for part in _parts(features):
+            scaled[:, part] = self.columns_of(features, part)
+        return scaled
+
+    def columns_of(self, features: NDArray[np.float32], part: slice) -> NDArray[np.float64]:
+        """Return some columns of dense features, so changed."""
+        return np.asarray((features[:, part] - self.middles[part]) / self.sizes[part])
 
     def unscaled(self, weights: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Return weights that tell of features as they are given what these tell of scaled ones.
 
         ``weight1`` is (…, f, h) and ``bias1`` (…, h).
         """
-        if not self.middles.any() and (self.sizes == 1).all():
+        if self._is_none():
             return weights
         weight1 = weights["weight1"] / self.sizes[:, np.newaxis]
         bias1 = weights["bias1"] - self.middles @ weight1
         changed = {"weight1": weight1.astype(np.float32), "bias1": bias1.astype(np.float32)}
         return {**weights, **changed}
+
+    def _is_none(self) -> bool:
+        return not self.middles.any() and bool((self.sizes == 1).all())
 
 
 def no_scaling(n_features: int) -> Scaling:
@@ -75,8 +85,9 @@ def to_ordinary_size(features: Features) -> Scaling:
     >>> scaling.middles
     array([2020.,    0.])
     """
-    if abs(_row_sum(features) - 1) <= ROUNDING:
-        return no_scaling(features.shape[1])
+    none = no_scaling(features.shape[1])
+    if abs(_row_sum(features, none) - 1) <= ROUNDING:
+        return none
     middles = np.zeros(features.shape[1])
     if isinstance(features, sp.csr_array):
         roots = np.sqrt(np.abs(features.data.astype(np.float64)))
@@ -84,25 +95,30 @@ def to_ordinary_size(features: Features) -> Scaling:
         spreads = np.square(column_roots / features.shape[0])
     else:
         spreads = np.zeros(features.shape[1])
-        for start in range(0, features.shape[1], AT_A_TIME):
-            part = slice(start, start + AT_A_TIME)
+        for part in _parts(features):
             middles[part], spreads[part] = _middles_and_spreads(features[:, part])
     sizes = np.maximum(1, spreads)
-    row_sum = _row_sum(Scaling(middles, sizes)(features))
+    row_sum = _row_sum(features, Scaling(middles, sizes))
     if row_sum > 0:
         sizes = sizes * (np.sqrt(row_sum) if row_sum > 1 else row_sum)
     return Scaling(middles, sizes)
 
 
-def _row_sum(features: Features) -> float:
-    """Return what the absolute features of a row sum to, few of them far out or not."""
+def _row_sum(features: Features, scaling: Scaling) -> float:
+    """Return what the absolute scaled features of a row sum to, few of them far out or not."""
     sums = np.zeros(features.shape[0])
     if isinstance(features, sp.csr_array):
-        sums += np.abs(features).sum(axis=1, dtype=np.float64)
+        sums += np.abs(scaling(features)).sum(axis=1, dtype=np.float64)
     else:
-        for start in range(0, features.shape[1], AT_A_TIME):
-            sums += np.abs(features[:, start : start + AT_A_TIME]).sum(axis=1, dtype=np.float64)
+        for part in _parts(features):
+            sums += np.abs(scaling.columns_of(features, part)).sum(axis=1)
     return float(np.square(np.sqrt(sums).mean()))
+
+
+def _parts(features: NDArray[np.float32]) -> list[slice]:
+    """Return the columns of dense features, some at a time."""
+    starts = range(0, features.shape[1], AT_A_TIME)
+    return [slice(start, start + AT_A_TIME) for start in starts]
 
 
 def _middles_and_spreads(
