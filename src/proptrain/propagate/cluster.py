@@ -56,6 +56,7 @@ class Crew(Protocol):
     ) -> list[Reference]:
         """Have a function called with references or values; returns one for each of its results.
 
+        One result is whatever the function returns, and several are a tuple of so many.
         ``apart``: somewhere that has little to do, and not where its arguments are.
         """
         ...
@@ -162,10 +163,12 @@ class ClusterEngine:
         """Have all steps taken for some columns."""
         crew, own = self.crew, self._own_shares()
         n_blocks, before = len(own), list[Reference]()
-        pieces = [
-            crew.call(first_pieces, *parts, source, columns, n_results=n_blocks)
+        told = [
+            crew.call(first_pieces, *parts, source, columns, n_results=1 + n_blocks)
             for parts, source in zip(own, sources, strict=True)
         ]
+        pieces = [sent for _, *sent in told]
+        del told
         for number, neighbours in enumerate(mixing, start=1):
             is_last = number == len(mixing)
             step = Step(columns, width, neighbours, is_last)
