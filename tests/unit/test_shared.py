@@ -43,6 +43,13 @@ def test_arrays_come_back_whole_by_rows_and_mapped(shared):
     assert [path.name for path in Path(shared.address).iterdir()] == ["x.npy"]
 
 
+def test_an_array_without_rows_is_one_too(shared):
+    shared.write("x.npy", np.zeros((0, 3), np.float32))
+    assert shared.read("x.npy").shape == shared.map("x.npy").shape == (0, 3)
+    for rows in (slice(0, 0), np.zeros(0, np.intp)):
+        assert shared.read_rows("x.npy", rows).shape == (0, 3)
+
+
 def test_rows_from_everywhere_are_read_part_by_part(shared, monkeypatch):
     monkeypatch.setattr("proptrain.data.mapped.SMALL", 64)
     matrix = np.arange(300.0).reshape(100, 3)

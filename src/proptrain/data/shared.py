@@ -163,7 +163,7 @@ class SharedFolder:
             try:
                 with self._files.open_output_stream(f"{self._path}/{beside}") as file:
                     for content in contents:
-                        file.write(memoryview(content).cast("B"))
+                        file.write(content)
                 if beside != name:
                     self._files.move(f"{self._path}/{beside}", f"{self._path}/{name}")
             except OSError:
