@@ -180,6 +180,18 @@ def test_numbers_in_one_file_and_text_in_another_are_all_text(tmp_path):
     same(graph.to_graph(), graph_from_edges([(0, 2), (2, 1), (0, 3)], 4))
 
 
+def test_long_ids_in_one_file_and_short_ones_in_another_are_each_found_once(tmp_path, monkeypatch):
+    cramped(monkeypatch)
+    short = np.array([f"u{i:03}" for i in range(400)])
+    both = np.concatenate([short, np.char.add(short, "-abcdefghijklmnop")])
+    mixed = np.random.RandomState(0).permutation(both)
+    (tmp_path / "b").mkdir()
+    paths = written(tmp_path, short.reshape(-1, 2), None, ".parquet", 1)
+    paths += written(tmp_path / "b", mixed.reshape(-1, 2), None, ".parquet", 1)
+    graph = build_graph(paths, tmp_path / "graph")
+    assert graph.ids().tolist() == sorted(both)
+
+
 @pytest.mark.parametrize(
     ("column", "wanted"),
     [

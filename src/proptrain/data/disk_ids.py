@@ -159,7 +159,7 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     n_parts = 1 + total // max(1, budget // 8)
     samples = np.sort(np.concatenate([run[:: max(1, len(run) // _SAMPLES)] for run in runs]))
     splitters = samples[np.linspace(0, len(samples), n_parts + 1)[1:-1].astype(np.int64)]
-    cuts = [[0, *np.searchsorted(run, splitters.astype(run.dtype)), len(run)] for run in runs]
+    cuts = [[0, *_places_of(splitters, run), len(run)] for run in runs]
     merged_path, n_bytes = work / "merged.bin", 0
     with merged_path.open("wb") as file:
         for part in range(n_parts):
@@ -171,3 +171,16 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     if n_bytes <= SMALL:
         return [np.fromfile(merged_path, dtype)]
     return [np.memmap(merged_path, dtype, mode="r")]
+
+
+def _places_of(splitters: NDArray[Any], run: NDArray[Any]) -> NDArray[np.int64]:
+    """Return how many ids of a sorted run come before each splitter.
+
+    >>> _places_of(np.array([b"ab", b"abc"]), np.array([b"aa", b"ab"])).tolist()
+    [1, 2]
+    """
+    # In the run's own width, so that it is not copied. An id that equals what is left of a longer
+    # splitter comes before it, where one that equals the whole does not.
+    short = splitters.astype(run.dtype)
+    before, up_to = (np.searchsorted(run, short, side) for side in ("left", "right"))
+    return np.where(short == splitters, before, up_to)
