@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proptrain.data import disk_build, disk_ids, disk_sort, disk_writer, edge_files
+from proptrain.data import disk_build, disk_ids, disk_sort, disk_writer, edge_files, synthetic_disk
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_build import Nodes, build_graph
@@ -502,7 +502,7 @@ def test_a_made_up_graph_has_the_sizes_asked_for(tmp_path, monkeypatch):
 def test_a_made_up_problem_can_be_learned(tmp_path):
     write_synthetic(tmp_path / "all", 500, 3000, 4, n_features=30, labelled=0.2, memory=MEMORY)
     names = {path.name for path in (tmp_path / "all").iterdir()}
-    assert names == {"graph", "features.npy", "labels.npy", "truth.npy"}
+    assert names == {"graph", "features.npy", "labels.npy", "truth.npy", "made_with.json"}
     features, labels, truth = (
         np.load(tmp_path / "all" / f"{name}.npy") for name in ("features", "labels", "truth")
     )
@@ -511,3 +511,39 @@ def test_a_made_up_problem_can_be_learned(tmp_path):
     means = np.array([features[truth == c].mean(axis=0) for c in range(4)])
     nearest = ((features[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == truth).mean() > 0.6
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("interrupted", ["write_rest", "write_features", "write_array", "building"])
+def test_a_made_up_problem_is_finished_by_the_same_call(tmp_path, monkeypatch, interrupted):
+    def make(name, **how):
+        sizes = {"n_features": 3, "memory": MEMORY, **how}
+        write_synthetic(tmp_path / name, 100, 200, 4, **sizes)
+        return {path.name: content for path, content in contents(tmp_path / name).items()}
+
+    def kill(*args, **kwargs):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(synthetic_disk, interrupted, kill)
+        with pytest.raises(Killed):
+            make("one")
+    shares = []
+    assert make("one", on_part=shares.append) == make("whole")
+    assert sum(shares) == pytest.approx(1, abs=0.1)
+    made = make("one")  # finished: all is there and stays
+    for other in ({"n_features": 4}, {"seed": 1}, {"noise": 0.3}, {"labelled": 0.5}):
+        with pytest.raises(OutputExistsError, match="was made with other numbers"):
+            make("one", **other)
+    assert {path.name: content for path, content in contents(tmp_path / "one").items()} == made
+
+
+def test_a_made_up_problem_overwrites_nothing_of_others(tmp_path):
+    np.save(tmp_path / "features.npy", np.ones(3))
+    before = contents(tmp_path)
+    with pytest.raises(OutputExistsError, match=r"holds features\.npy already"):
+        write_synthetic(tmp_path, 100, 200, 4, memory=MEMORY)
+    assert contents(tmp_path) == before
