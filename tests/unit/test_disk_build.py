@@ -486,8 +486,7 @@ def test_progress_adds_up(tmp_path):
 
 
 def test_a_made_up_graph_has_the_sizes_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("proptrain.data.synthetic_disk._KEY_BYTES", 10**7)  # several files of keys
-    monkeypatch.setattr("proptrain.data.synthetic_disk._BATCH", 3000)
+    monkeypatch.setattr(synthetic_disk, "_BATCH", 900)  # several files of keys
     how = {"noise": 0.3, "memory": "30GB"}
     labels = write_power_law_graph(tmp_path / "one", 2000, 9000, 5, **how)
     graph = DiskGraph(tmp_path / "one").to_graph()
@@ -497,6 +496,24 @@ def test_a_made_up_graph_has_the_sizes_asked_for(tmp_path, monkeypatch):
     again = write_power_law_graph(tmp_path / "two", 2000, 9000, 5, **how)
     np.testing.assert_array_equal(again, labels)
     same(DiskGraph(tmp_path / "two").to_graph(), graph)
+
+
+def test_a_made_up_graph_does_not_depend_on_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthetic_disk, "_BATCH", 900)
+
+    def make(name, budget):
+        monkeypatch.setattr(synthetic_disk, "budget_of", lambda _: budget)
+        write_power_law_graph(tmp_path / name, 2000, 9000, 5)
+        return DiskGraph(tmp_path / name).to_graph()
+
+    wanted = make("much", 10**9)
+    same(make("little", 10**5), wanted)
+    with monkeypatch.context() as patched:
+        killing_at(patched, 60)  # when edges have been drawn
+        with pytest.raises(Killed):
+            make("changed", 10**5)
+    assert (tmp_path / "changed" / WORK / "drawn").exists()
+    same(make("changed", 10**9), wanted)
 
 
 def test_a_made_up_problem_can_be_learned(tmp_path):

@@ -23,15 +23,18 @@ from proptrain.data.disk_writer import (
     write_whole,
 )
 from proptrain.data.manifest import MANIFEST, WORK
-from proptrain.data.mapped import forget, parts_of, write_rows
+from proptrain.data.mapped import parts_of, write_rows
 from proptrain.data.synthetic import check_sizes, draw_keys
 from proptrain.errors import InvalidInputError, OutputExistsError
 from proptrain.files import unwritable_is_ours, whole_file
 
 _BATCH = 1 << 20
-"""Edges that are drawn at a time."""
-_KEY_BYTES = 64
-"""Memory that finding repetitions takes for each edge."""
+"""Edges that are drawn at a time, and of a file in which repetitions are found.
+
+Whatever memory there is: another number makes another graph of the same seed.
+"""
+_SOURCES = 8
+"""Parts in which edges are sorted: so much of it is done again after an interruption."""
 _SIGNAL = 0.3
 """Standard deviation of a class's mean features, beside 1 of a node's own."""
 _OUTPUTS = ("graph", "features.npy", "labels.npy", "truth.npy")
@@ -58,8 +61,10 @@ def write_power_law_graph(
     random, number = _numbering(n_nodes, seed)
     with building(out, told, overwrite=False) as work:
         if not (out / MANIFEST).exists():
-            paths = _draw(work, n_edges, (n_nodes, n_classes, noise), budget, random, on_part)
-            sources = [_Keys(path, number) for path in paths]
+            paths = _draw(work, n_edges, (n_nodes, n_classes, noise), random, on_part)
+            step = -(-len(paths) // _SOURCES)
+            shares = [paths[first : first + step] for first in range(0, len(paths), step)]
+            sources = [_Keys(share, number) for share in shares]
             sort = PairSort(work / "sort", n_nodes, is_weighted=False, budget=budget)
             write_rest(out, *sort_pairs(sources, out, sort, lambda part: on_part(0.6 * part)))
     return _classes(number, n_classes)
@@ -79,34 +84,31 @@ def _classes(number: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class _Keys:
-    """Edges, each as one number, in a file."""
+    """Edges, each as one number, in some files."""
 
-    path: Path
+    paths: list[Path]
     number: NDArray[np.int64]
 
     def batches(self) -> Iterator[PairBatch]:
-        """Yield all edges, a part at a time."""
-        keys = np.load(self.path, mmap_mode="r")
-        for part in parts_of(len(keys), 8, 8 * _BATCH):
-            low, high = np.divmod(np.array(keys[part]), len(self.number))
-            forget(keys)
-            yield PairBatch(self.number[low], self.number[high], None, len(low) / len(keys))
+        """Yield all edges, a file at a time."""
+        for path in self.paths:
+            low, high = np.divmod(np.load(path), len(self.number))
+            yield PairBatch(self.number[low], self.number[high], None, 1 / len(self.paths))
 
 
 def _draw(
     work: Path,
     n_edges: int,
     shape: tuple[int, int, float],
-    budget: int,
     random: np.random.Generator,
     on_part: OnPart,
 ) -> list[Path]:
     """Draw so many different edges into files, by the remainders of their keys."""
+    n_files = 1 + n_edges // _BATCH
+    paths = [work / f"keys-{k:05}.npy" for k in range(n_files)]
     if (work / "drawn").exists():
         on_part(0.4)
-        return sorted(work.glob("keys-*.npy"))
-    n_files = 1 + n_edges * _KEY_BYTES // budget
-    paths = [work / f"keys-{k:05}.npy" for k in range(n_files)]
+        return paths
     files = [work / f"keys-{k:05}.bin" for k in range(n_files)]
     for file in files:
         file.write_bytes(b"")
@@ -132,10 +134,12 @@ def _draw(
 
 
 def _append(keys: NDArray[np.int64], files: list[Path]) -> None:
-    remainders = keys % len(files)
-    for place, path in enumerate(files):
+    remainders = (keys % len(files)).astype(np.int32)
+    keys = keys[np.argsort(remainders, kind="stable")]
+    cuts = np.cumsum(np.bincount(remainders, minlength=len(files)))[:-1]
+    for path, part in zip(files, np.split(keys, cuts), strict=True):
         with path.open("ab") as file:
-            append_numbers(file, keys[remainders == place])
+            append_numbers(file, part)
 
 
 def write_features(
