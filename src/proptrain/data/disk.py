@@ -96,10 +96,7 @@ class DiskGraph:
     @property
     def degrees(self) -> NDArray[np.float64]:
         """Sum of each row's weights (n,), in the order of the rows."""
-        degrees: NDArray[np.float64] = self._array(self.manifest.degrees)
-        if not (np.isfinite(degrees).all() and (degrees >= 0).all()):
-            raise self._broken("degrees.npy must hold finite numbers, none below 0.")
-        return degrees
+        return checked_degrees(self._array(self.manifest.degrees), self.folder)
 
     @cached_property
     def order(self) -> NDArray[Any] | None:
@@ -241,6 +238,13 @@ def check_block(block: Block, n_nodes: int, folder: object) -> None:
         if weights is not None and not 0 < weights[part].min() <= weights[part].max() < np.inf:
             raise _broken(folder, "weights must be finite and above 0.")
         forget(indices, weights)
+
+
+def checked_degrees(degrees: NDArray[np.float64], folder: object) -> NDArray[np.float64]:
+    """Return the degrees of the graph in that folder, or say that they are none."""
+    if not (np.isfinite(degrees).all() and (degrees >= 0).all()):
+        raise _broken(folder, "degrees.npy must hold finite numbers, none below 0.")
+    return degrees
 
 
 def _broken(folder: object, what: str) -> FileFormatError:
