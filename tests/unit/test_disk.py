@@ -88,9 +88,27 @@ def test_ids_come_back(tmp_path, ids, kept):
     assert DiskGraph(tmp_path / "graph").ids(slice(1, 2)).tolist() == kept[1:2]
 
 
-@pytest.mark.parametrize("ids", [["a", "b"], [0.5, 1.0, 2.0], [[1, 2, 3]]])
-def test_ids_that_are_none_are_refused(tmp_path, ids):
-    with pytest.raises(InvalidInputError, match="an id for each of the 3 nodes, whole numbers or"):
+@pytest.mark.parametrize(
+    ("ids", "match"),
+    [
+        (["a", "b"], "an id for each of the 3 nodes, whole numbers or"),
+        (np.array([0.5, 1.0, 2.0]), r"whole numbers or text; got float64 of shape \(3,\)"),
+        ([[1, 2, 3]], r"got int64 of shape \(1, 3\)"),
+        ([0.5, 1.0, 2.0], "whole numbers, or text, all of them; got float"),
+        ([7, "7", "8"], "got int and str"),
+        (np.array([7, "7", None], dtype=object), "got NoneType and int and str"),
+        ([True, False, 2], "got bool and int"),
+        (
+            np.array([1, 2, 2**63 + 5], dtype=np.uint64),
+            "got 9223372036854775813. Give them as text",
+        ),
+        ([1, 2, 2**63 + 5], "got 9223372036854775813"),
+        (["é", "b", "é"], "an id of its own, but 'é' is that of several"),
+        (np.array([5, 6, 5]), "but 5 is that of several"),
+    ],
+)
+def test_ids_that_are_none_are_refused(tmp_path, ids, match):
+    with pytest.raises(InvalidInputError, match=match):
         save_graph(Graph.without_edges(3), tmp_path / "graph", ids=ids)
     assert list(tmp_path.iterdir()) == []
 
