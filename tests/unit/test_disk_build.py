@@ -171,6 +171,14 @@ def test_nodes_by_a_table_are_in_its_order(tmp_path, names):
         build_graph([stray], tmp_path / "other", nodes=nodes, memory=MEMORY)
 
 
+def test_of_ids_with_text_among_them_the_one_that_is_none_is_named(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,x\n1,0\n2,0\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,x\n")
+    nodes = Nodes(file=tmp_path / "nodes.csv", id_column="id")
+    with pytest.raises(TableError, match=r"edges\.csv has 'x', which is none"):
+        build_graph([tmp_path / "edges.csv"], tmp_path / "graph", nodes=nodes, memory=MEMORY)
+
+
 def test_numbers_in_one_file_and_text_in_another_are_all_text(tmp_path):
     (tmp_path / "a.csv").write_text("source,target\n10,9\n9,2\n")
     (tmp_path / "b.csv").write_text("source;target\n10;x\n")

@@ -38,12 +38,13 @@ class IdMap:
             return self._checked_numbers(values, where)
         if self.ids.dtype.kind == "S" and values.dtype.kind == "i":
             values = values.astype("S20")
-        unknown = values.dtype.kind == "S" and self.ids.dtype.kind == "i"
         # In their order, so that the ids are walked through once.
         distinct, back = np.unique(values, return_inverse=True)
-        if unknown or distinct.dtype.itemsize > self.ids.dtype.itemsize:
-            fits = np.char.str_len(distinct) <= (0 if unknown else self.ids.dtype.itemsize)
-            self._refuse(distinct[~fits], where)
+        if distinct.dtype.kind == "S" and self.ids.dtype.kind == "i":
+            # Not all of them are numbers, or they would be given as such; but some may be.
+            self._refuse(distinct[~np.isin(distinct, self.ids.astype("S20"))], where)
+        elif distinct.dtype.itemsize > self.ids.dtype.itemsize:
+            self._refuse(distinct[np.char.str_len(distinct) > self.ids.dtype.itemsize], where)
         distinct = distinct.astype(self.ids.dtype)
         places = np.searchsorted(self.ids, distinct)
         places = np.minimum(places, max(0, self.n_nodes - 1))
