@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from proptrain import PTAClassifier, as_graph
 from proptrain.data.disk import DiskGraph, cut_rows
+from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.manifest import MANIFEST
@@ -111,6 +112,17 @@ def test_ids_that_are_none_are_refused(tmp_path, ids, match):
     with pytest.raises(InvalidInputError, match=match):
         save_graph(Graph.without_edges(3), tmp_path / "graph", ids=ids)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("n_blocks", [0, -3, 2.5, "two", True])
+def test_blocks_that_cannot_be_are_refused(tmp_path, n_blocks):
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
+    match = "n_blocks must be a whole number, at least 1, got"
+    with pytest.raises(InvalidInputError, match=match):
+        save_graph(Graph.without_edges(3), tmp_path / "graph", n_blocks=n_blocks)
+    with pytest.raises(InvalidInputError, match=match):
+        build_graph([tmp_path / "edges.csv"], tmp_path / "graph", n_blocks=n_blocks)
+    assert not (tmp_path / "graph").exists()
 
 
 def test_an_order_must_name_each_node_once(tmp_path):

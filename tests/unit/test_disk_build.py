@@ -143,7 +143,7 @@ def test_an_edge_that_is_given_very_often_is_merged_in_parts(tmp_path, monkeypat
 def test_as_many_blocks_as_asked_for(tmp_path):
     pairs = random_edges()
     (path,) = written(tmp_path, pairs, None, ".parquet", 1)
-    for n_blocks in (1, 7, 60):
+    for n_blocks in (1, 7, np.int64(60)):
         graph = build_graph([path], tmp_path / f"{n_blocks}", n_blocks=n_blocks, memory=MEMORY)
         assert graph.n_blocks == n_blocks
         graph.verify()

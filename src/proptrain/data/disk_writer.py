@@ -25,7 +25,7 @@ from proptrain.data.manifest import (
     manifest_bytes,
 )
 from proptrain.data.mapped import forget, parts_of
-from proptrain.errors import InvalidInputError, OutputExistsError
+from proptrain.errors import InvalidInputError, OutputExistsError, check_count
 from proptrain.files import check_output, whole_folder
 
 BLOCK_ENTRIES = 1 << 24
@@ -55,6 +55,8 @@ def save_graph(
     Graph(3 nodes, 2 edges)
     """
     check_graph_output(Path(folder), overwrite=overwrite)
+    if n_blocks is not None:
+        check_count("n_blocks", n_blocks)
     if order is not None and not is_order(order, graph.n_nodes):
         raise InvalidInputError(f"An order must name each of the {graph.n_nodes:,} nodes once.")
     own_ids = None if ids is None else storable_ids(ids, graph.n_nodes)
