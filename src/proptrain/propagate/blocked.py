@@ -122,7 +122,8 @@ class BlockedEngine:
         )
         n_columns = signal.shape[1]
         if self.top is not None and self.top < n_columns:
-            self._check_fits(2 * min(self.top, n_columns) * (4 + signal.itemsize), "top")
+            room = self._room_for_states()
+            self._check_fits(2 * self.top * (4 + signal.itemsize), "top", room)
             self.error_bound = _propagate_top(work, self.top, in_rows=self._normalisation == "row")
             return result
         width = self._width(n_columns, signal.dtype)
@@ -148,9 +149,8 @@ class BlockedEngine:
         ready: set[int] = set()
         while True:
             room, state = self._room_for_states(), _STATES * dtype.itemsize * self.n_nodes
+            self._check_fits(_STATES * self._widths[0] * dtype.itemsize, "columns", room)
             fitting = [width for width in self._widths if width * state <= room]
-            if not fitting:
-                self._check_fits(_STATES * self._widths[0] * dtype.itemsize, "columns")
             n_rounds = -(-n_columns // fitting[-1])
             width = next(width for width in fitting if width * n_rounds >= n_columns)
             if width in ready:
@@ -173,8 +173,8 @@ class BlockedEngine:
     def _room_for_states(self) -> int:
         return left_of(self.memory) - _BESIDE
 
-    def _check_fits(self, node_bytes: int, what: str) -> None:
-        needed, room = node_bytes * self.n_nodes, self._room_for_states()
+    def _check_fits(self, node_bytes: int, what: str, room: int) -> None:
+        needed = node_bytes * self.n_nodes
         if needed > room:
             raise InvalidInputError(
                 f"memory must hold the states of the fewest {what} at a time: "
