@@ -130,6 +130,22 @@ def test_an_order_must_name_each_node_once(tmp_path):
         save_graph(Graph.without_edges(3), tmp_path / "graph", order=np.array([0, 0, 2]))
 
 
+def test_an_order_is_noted_as_what_it_is(tmp_path):
+    save_graph(Graph.without_edges(3), tmp_path / "graph", order=np.array([2, 0, 1]))
+    assert DiskGraph(tmp_path / "graph").manifest.renumbered == "given"
+    save_graph(Graph.without_edges(3), tmp_path / "plain")
+    assert DiskGraph(tmp_path / "plain").manifest.renumbered is None
+
+
+def test_looking_at_all_files_is_told_to_the_last(tmp_path):
+    graph, _ = power_law_graph(100, 300, 3)
+    order = np.random.RandomState(0).permutation(100)
+    save_graph(graph, tmp_path / "graph", n_blocks=3, ids=np.arange(100) + 7, order=order)
+    shares = []
+    DiskGraph(tmp_path / "graph").verify(shares.append)
+    assert sum(shares) == pytest.approx(1)
+
+
 def test_it_travels_to_another_process(tmp_path):
     graph, _ = power_law_graph(100, 300, 3)
     save_graph(graph, tmp_path / "graph", n_blocks=3)

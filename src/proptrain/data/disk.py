@@ -122,7 +122,7 @@ class DiskGraph:
         return None if self.manifest.ids is None else self._array(self.manifest.ids)
 
     def block(self, number: int) -> Block:
-        """Return a block, mapped and not read; on first use all of it is looked at."""
+        """Return a block, mapped; on first use all of it is looked at."""
         stored = self.manifest.blocks[number]
         indptr, indices, *weights = (self._array(one) for one in stored.arrays)
         block = Block(stored.rows, indptr, indices, weights[0] if weights else None)
@@ -150,11 +150,16 @@ class DiskGraph:
     def verify(self, on_part: OnPart | None = None) -> None:
         """Look at all files: checksums, and every number that a loop would follow."""
         total = sum(stored.n_bytes for stored in self.manifest.arrays)
+        left = total
         for number, stored in enumerate(self.manifest.blocks):
             self.block(number)
+            n_bytes = sum(one.n_bytes for one in stored.arrays)
+            left -= n_bytes
             if on_part is not None:
-                on_part(sum(one.n_bytes for one in stored.arrays) / total)
+                on_part(n_bytes / total)
         _ = self.degrees, self.order, self.ids(slice(0, 1))
+        if on_part is not None:
+            on_part(left / total)
 
     def to_graph(self) -> Graph:
         """Return the graph in memory, its nodes in their own order."""

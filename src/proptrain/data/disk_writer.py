@@ -122,7 +122,7 @@ def write_rest(
     degrees: list[NDArray[np.float64]],
     ids: Any = None,
     order: NDArray[Any] | None = None,
-    renumbered: str = "communities",
+    renumbered: str = "given",
 ) -> None:
     """Write degrees, ids and order, and then the manifest: with it the graph is there."""
     n_nodes = sum(block.n_rows for block in blocks)
