@@ -54,7 +54,10 @@ _OPTIONAL = {"ids.npy", "encoder.skops"}
 
 @dataclass(frozen=True, eq=False)
 class DiskModel:
-    """A model that was fitted from disk; its arrays of all nodes are mapped and not read."""
+    """A model that was fitted from disk; its arrays of all nodes are mapped.
+
+    They are read once before, for their checksums, and never are in memory as a whole.
+    """
 
     classes: NDArray[Any]
     weights: Weights

@@ -24,6 +24,7 @@ A message says what must be, what was given and what to do.
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral
 
 
 class ProptrainError(Exception):
@@ -103,3 +104,9 @@ def unknown_name(
     guess = f" Did you mean {names[close[0]]!r}?" if close else ""
     told = f"{what} must be one of {', '.join(names.values())}; got {given!r}.{guess} {more}"
     return InvalidInputError(told.rstrip())
+
+
+def check_count(name: str, given: object) -> None:
+    """Raise unless an argument is a whole number, at least 1."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
+        raise InvalidInputError(f"{name} must be a whole number, at least 1, got {given!r}.")

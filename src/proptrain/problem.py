@@ -198,8 +198,7 @@ def _built_graph(
         )
     if features is None:
         raise InvalidInputError("graph='knn' is built from the features, but X is None.")
-    neighbours = min(n_neighbors, n_nodes - 1)
-    return knn_graph(features, neighbours, seed=random.randint(2**31 - 1))
+    return knn_graph(features, n_neighbors, seed=random.randint(2**31 - 1))
 
 
 def _checked_stopping(stopping: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:

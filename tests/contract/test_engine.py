@@ -123,7 +123,8 @@ ENGINES = [
         from_disk(Cramped, 9, is_renumbered=True),
         max_examples=1,
     ),
-    EngineCase("cluster", from_disk(OfOneProcess, 2), max_examples=3),
+    EngineCase("cluster, one block", from_disk(OfOneProcess, 1), max_examples=1),
+    EngineCase("cluster, two blocks", from_disk(OfOneProcess, 2), max_examples=3),
     EngineCase(
         "cluster, more blocks than nodes, renumbered",
         from_disk(OfOneProcess, 9, is_renumbered=True),

@@ -83,6 +83,14 @@ def test_what_compiling_takes_is_not_there_for_states(stored, monkeypatch):
     assert taken == [32, 16]
 
 
+def test_memory_that_is_freed_while_it_is_measured_changes_nothing(stored, monkeypatch):
+    engine = BlockedEngine(stored[1], memory=MEMORY)
+    rooms = iter([200_000_000, 10**12])  # too little, and then much
+    monkeypatch.setattr(blocked, "left_of", lambda _: next(rooms))
+    with pytest.raises(InvalidInputError, match=r"memory must hold.*Give at least"):
+        engine._width(47, np.dtype(np.float32))
+
+
 def test_the_same_bits_however_many_columns_fit(stored, monkeypatch):
     _, folder = stored
     engine = BlockedEngine(folder, memory=MEMORY)

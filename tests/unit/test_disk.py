@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from proptrain import PTAClassifier, as_graph
 from proptrain.data.disk import DiskGraph, cut_rows
+from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.manifest import MANIFEST
@@ -88,16 +89,61 @@ def test_ids_come_back(tmp_path, ids, kept):
     assert DiskGraph(tmp_path / "graph").ids(slice(1, 2)).tolist() == kept[1:2]
 
 
-@pytest.mark.parametrize("ids", [["a", "b"], [0.5, 1.0, 2.0], [[1, 2, 3]]])
-def test_ids_that_are_none_are_refused(tmp_path, ids):
-    with pytest.raises(InvalidInputError, match="an id for each of the 3 nodes, whole numbers or"):
+@pytest.mark.parametrize(
+    ("ids", "match"),
+    [
+        (["a", "b"], "an id for each of the 3 nodes, whole numbers or"),
+        (np.array([0.5, 1.0, 2.0]), r"whole numbers or text; got float64 of shape \(3,\)"),
+        ([[1, 2, 3]], r"got int64 of shape \(1, 3\)"),
+        ([0.5, 1.0, 2.0], "whole numbers, or text, all of them; got float"),
+        ([7, "7", "8"], "got int and str"),
+        (np.array([7, "7", None], dtype=object), "got NoneType and int and str"),
+        ([True, False, 2], "got bool and int"),
+        (
+            np.array([1, 2, 2**63 + 5], dtype=np.uint64),
+            "got 9223372036854775813. Give them as text",
+        ),
+        ([1, 2, 2**63 + 5], "got 9223372036854775813"),
+        (["é", "b", "é"], "an id of its own, but 'é' is that of several"),
+        (np.array([5, 6, 5]), "but 5 is that of several"),
+    ],
+)
+def test_ids_that_are_none_are_refused(tmp_path, ids, match):
+    with pytest.raises(InvalidInputError, match=match):
         save_graph(Graph.without_edges(3), tmp_path / "graph", ids=ids)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("n_blocks", [0, -3, 2.5, "two", True])
+def test_blocks_that_cannot_be_are_refused(tmp_path, n_blocks):
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
+    match = "n_blocks must be a whole number, at least 1, got"
+    with pytest.raises(InvalidInputError, match=match):
+        save_graph(Graph.without_edges(3), tmp_path / "graph", n_blocks=n_blocks)
+    with pytest.raises(InvalidInputError, match=match):
+        build_graph([tmp_path / "edges.csv"], tmp_path / "graph", n_blocks=n_blocks)
+    assert not (tmp_path / "graph").exists()
 
 
 def test_an_order_must_name_each_node_once(tmp_path):
     with pytest.raises(InvalidInputError, match="each of the 3 nodes once"):
         save_graph(Graph.without_edges(3), tmp_path / "graph", order=np.array([0, 0, 2]))
+
+
+def test_an_order_is_noted_as_what_it_is(tmp_path):
+    save_graph(Graph.without_edges(3), tmp_path / "graph", order=np.array([2, 0, 1]))
+    assert DiskGraph(tmp_path / "graph").manifest.renumbered == "given"
+    save_graph(Graph.without_edges(3), tmp_path / "plain")
+    assert DiskGraph(tmp_path / "plain").manifest.renumbered is None
+
+
+def test_looking_at_all_files_is_told_to_the_last(tmp_path):
+    graph, _ = power_law_graph(100, 300, 3)
+    order = np.random.RandomState(0).permutation(100)
+    save_graph(graph, tmp_path / "graph", n_blocks=3, ids=np.arange(100) + 7, order=order)
+    shares = []
+    DiskGraph(tmp_path / "graph").verify(shares.append)
+    assert sum(shares) == pytest.approx(1)
 
 
 def test_it_travels_to_another_process(tmp_path):

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proptrain.data import disk_build, disk_ids, disk_sort, disk_writer, edge_files
+from proptrain.data import disk_build, disk_ids, disk_sort, disk_writer, edge_files, synthetic_disk
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_build import Nodes, build_graph
@@ -143,7 +143,7 @@ def test_an_edge_that_is_given_very_often_is_merged_in_parts(tmp_path, monkeypat
 def test_as_many_blocks_as_asked_for(tmp_path):
     pairs = random_edges()
     (path,) = written(tmp_path, pairs, None, ".parquet", 1)
-    for n_blocks in (1, 7, 60):
+    for n_blocks in (1, 7, np.int64(60)):
         graph = build_graph([path], tmp_path / f"{n_blocks}", n_blocks=n_blocks, memory=MEMORY)
         assert graph.n_blocks == n_blocks
         graph.verify()
@@ -171,6 +171,14 @@ def test_nodes_by_a_table_are_in_its_order(tmp_path, names):
         build_graph([stray], tmp_path / "other", nodes=nodes, memory=MEMORY)
 
 
+def test_of_ids_with_text_among_them_the_one_that_is_none_is_named(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,x\n1,0\n2,0\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,x\n")
+    nodes = Nodes(file=tmp_path / "nodes.csv", id_column="id")
+    with pytest.raises(TableError, match=r"edges\.csv has 'x', which is none"):
+        build_graph([tmp_path / "edges.csv"], tmp_path / "graph", nodes=nodes, memory=MEMORY)
+
+
 def test_numbers_in_one_file_and_text_in_another_are_all_text(tmp_path):
     (tmp_path / "a.csv").write_text("source,target\n10,9\n9,2\n")
     (tmp_path / "b.csv").write_text("source;target\n10;x\n")
@@ -178,6 +186,18 @@ def test_numbers_in_one_file_and_text_in_another_are_all_text(tmp_path):
     graph = build_graph(paths, tmp_path / "graph", memory=MEMORY)
     assert graph.ids().tolist() == ["10", "2", "9", "x"]
     same(graph.to_graph(), graph_from_edges([(0, 2), (2, 1), (0, 3)], 4))
+
+
+def test_long_ids_in_one_file_and_short_ones_in_another_are_each_found_once(tmp_path, monkeypatch):
+    cramped(monkeypatch)
+    short = np.array([f"u{i:03}" for i in range(400)])
+    both = np.concatenate([short, np.char.add(short, "-abcdefghijklmnop")])
+    mixed = np.random.RandomState(0).permutation(both)
+    (tmp_path / "b").mkdir()
+    paths = written(tmp_path, short.reshape(-1, 2), None, ".parquet", 1)
+    paths += written(tmp_path / "b", mixed.reshape(-1, 2), None, ".parquet", 1)
+    graph = build_graph(paths, tmp_path / "graph")
+    assert graph.ids().tolist() == sorted(both)
 
 
 @pytest.mark.parametrize(
@@ -474,8 +494,7 @@ def test_progress_adds_up(tmp_path):
 
 
 def test_a_made_up_graph_has_the_sizes_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("proptrain.data.synthetic_disk._KEY_BYTES", 10**7)  # several files of keys
-    monkeypatch.setattr("proptrain.data.synthetic_disk._BATCH", 3000)
+    monkeypatch.setattr(synthetic_disk, "_BATCH", 900)  # several files of keys
     how = {"noise": 0.3, "memory": "30GB"}
     labels = write_power_law_graph(tmp_path / "one", 2000, 9000, 5, **how)
     graph = DiskGraph(tmp_path / "one").to_graph()
@@ -487,10 +506,28 @@ def test_a_made_up_graph_has_the_sizes_asked_for(tmp_path, monkeypatch):
     same(DiskGraph(tmp_path / "two").to_graph(), graph)
 
 
+def test_a_made_up_graph_does_not_depend_on_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthetic_disk, "_BATCH", 900)
+
+    def make(name, budget):
+        monkeypatch.setattr(synthetic_disk, "budget_of", lambda _: budget)
+        write_power_law_graph(tmp_path / name, 2000, 9000, 5)
+        return DiskGraph(tmp_path / name).to_graph()
+
+    wanted = make("much", 10**9)
+    same(make("little", 10**5), wanted)
+    with monkeypatch.context() as patched:
+        killing_at(patched, 60)  # when edges have been drawn
+        with pytest.raises(Killed):
+            make("changed", 10**5)
+    assert (tmp_path / "changed" / WORK / "drawn").exists()
+    same(make("changed", 10**9), wanted)
+
+
 def test_a_made_up_problem_can_be_learned(tmp_path):
     write_synthetic(tmp_path / "all", 500, 3000, 4, n_features=30, labelled=0.2, memory=MEMORY)
     names = {path.name for path in (tmp_path / "all").iterdir()}
-    assert names == {"graph", "features.npy", "labels.npy", "truth.npy"}
+    assert names == {"graph", "features.npy", "labels.npy", "truth.npy", "made_with.json"}
     features, labels, truth = (
         np.load(tmp_path / "all" / f"{name}.npy") for name in ("features", "labels", "truth")
     )
@@ -499,3 +536,39 @@ def test_a_made_up_problem_can_be_learned(tmp_path):
     means = np.array([features[truth == c].mean(axis=0) for c in range(4)])
     nearest = ((features[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == truth).mean() > 0.6
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("interrupted", ["write_rest", "write_features", "write_array", "building"])
+def test_a_made_up_problem_is_finished_by_the_same_call(tmp_path, monkeypatch, interrupted):
+    def make(name, **how):
+        sizes = {"n_features": 3, "memory": MEMORY, **how}
+        write_synthetic(tmp_path / name, 100, 200, 4, **sizes)
+        return {path.name: content for path, content in contents(tmp_path / name).items()}
+
+    def kill(*args, **kwargs):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(synthetic_disk, interrupted, kill)
+        with pytest.raises(Killed):
+            make("one")
+    shares = []
+    assert make("one", on_part=shares.append) == make("whole")
+    assert sum(shares) == pytest.approx(1, abs=0.1)
+    made = make("one")  # finished: all is there and stays
+    for other in ({"n_features": 4}, {"seed": 1}, {"noise": 0.3}, {"labelled": 0.5}):
+        with pytest.raises(OutputExistsError, match="was made with other numbers"):
+            make("one", **other)
+    assert {path.name: content for path, content in contents(tmp_path / "one").items()} == made
+
+
+def test_a_made_up_problem_overwrites_nothing_of_others(tmp_path):
+    np.save(tmp_path / "features.npy", np.ones(3))
+    before = contents(tmp_path)
+    with pytest.raises(OutputExistsError, match=r"holds features\.npy already"):
+        write_synthetic(tmp_path, 100, 200, 4, memory=MEMORY)
+    assert contents(tmp_path) == before

@@ -754,7 +754,12 @@ def test_parameters_that_cannot_be():
     fit_error(
         "graph='knn' is built from the features, but X is None", clf=lp(), X=None, graph="knn"
     )
-    fit_error("n_neighbors must be at least 1", clf=pta(n_neighbors=0), graph="knn")
+    for count in (0, "two"):
+        match = "n_neighbors must be a whole number, at least 1, got "
+        fit_error(match, clf=pta(n_neighbors=count), graph="knn")
+        fitted = lp(n_neighbors=count).fit(FEATURES, Y, graph=ADJACENCY)
+        with pytest.raises(InvalidInputError, match=match):
+            fitted.predict(NEW)
     fit_error("unreached must be 'prior' or 'uniform', got 'zero'", clf=lp(unreached="zero"))
     for fraction in (1, 1.5, -0.1, float("nan"), "a"):
         message = "stopping_fraction must be at least 0 and below 1, got "

@@ -10,9 +10,10 @@ from one_process import OneProcess
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.shared_graph import SharedGraph
-from proptrain.errors import ClusterError
+from proptrain.errors import ClusterError, GraphError
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.cluster import ClusterEngine
+from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.exchange import sends_of, share_of
 from proptrain.propagate.schemes import PPR
 
@@ -47,6 +48,29 @@ def test_it_is_the_engine_of_one_machine_to_the_bit(tmp_path, dtype):
     wanted = BlockedEngine(tmp_path / "g", memory="64GB").propagate(signal, PPR(), fixed=fixed)
     got = ClusterEngine(tmp_path / "g", OneProcess()).propagate(signal, PPR(), fixed=fixed)
     np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("size", [1e-42, 1e-30, 1.0, 1e30])
+def test_weights_of_any_size_are_those_of_one_machine(tmp_path, size):
+    upper = np.triu(np.random.RandomState(0).rand(40, 40) < 0.2, 1) * np.float32(size)
+    graph = Graph(sp.csr_array(upper + upper.T))
+    save_graph(graph, tmp_path / "g", n_blocks=3)
+    signal = np.random.RandomState(1).rand(40, 3).astype(np.float32)
+    cluster = ClusterEngine(tmp_path / "g", OneProcess(), "row")
+    got = cluster.propagate(signal, PPR())
+    blocked = BlockedEngine(tmp_path / "g", "row", memory="64GB").propagate(signal, PPR())
+    np.testing.assert_array_equal(got, blocked)
+    np.testing.assert_allclose(got, LocalEngine(graph, "row").propagate(signal, PPR()), rtol=1e-5)
+
+
+def test_weights_too_far_apart_are_refused_as_on_one_machine(tmp_path):
+    edges = sp.coo_array(([1e-30, 1e30], ([0, 2], [1, 3])), shape=(4, 4))
+    save_graph(Graph(sp.csr_array(edges + edges.T)), tmp_path / "g", n_blocks=2)
+    blocked = BlockedEngine(tmp_path / "g", "row", memory="64GB")
+    for engine in (blocked, ClusterEngine(tmp_path / "g", OneProcess(), "row")):
+        with pytest.raises(GraphError, match=r"comparable for float32.* between 1e-30 and 1e\+30"):
+            engine.propagate(np.ones((4, 1), np.float32), PPR())
+        assert engine.propagate(np.ones((4, 1)), PPR()) == pytest.approx(1.0)
 
 
 def test_blocks_are_read_once_and_each_step_is_a_task_a_block(ring):

@@ -9,6 +9,7 @@ import pytest
 
 from one_process import OneProcess
 from proptrain import PTAClassifier, fit_from_disk
+from proptrain.data.convert import graph_from_edges
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.data.synthetic_disk import write_synthetic
@@ -57,6 +58,21 @@ def test_it_is_the_fit_from_disk(made, tmp_path, batch_size, clamp):
     np.testing.assert_allclose(model.predictions, wanted.distributions, atol=1e-6)
     assert model.ids(slice(0, 2)).tolist() == [5, 6]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]  # nothing unfinished is left
+
+
+def test_blocks_without_rows_are_no_exception(made, tmp_path):
+    star = graph_from_edges([(0, leaf) for leaf in range(1, 40)])
+    save_graph(star, tmp_path / "star", n_blocks=8)  # the hub's row is as long as all others
+    assert 0 in [block.n_rows for block in SharedGraph(tmp_path / "star").manifest.blocks]
+    np.save(tmp_path / "features.npy", made.features[:40])
+    y = np.arange(40) % 2
+    features = np.load(tmp_path / "features.npy", mmap_mode="r")
+    wanted = fit_from_disk(classifier(), tmp_path / "star", features, y, memory="64GB")
+    with work_folder(tmp_path) as work:
+        got = fit_on_cluster(
+            classifier(), tmp_path / "star", tmp_path / "features.npy", y, OneProcess(), work
+        )
+        np.testing.assert_allclose(got.distributions[:], wanted.distributions, atol=1e-6)
 
 
 def test_what_cannot_be_fitted_on_a_cluster(made, tmp_path):

@@ -88,8 +88,9 @@ def test_input_stays_unchanged(features):
 
 
 def test_refusals(features):
-    with pytest.raises(InvalidInputError, match="n_neighbors must be at least 1, got 0"):
-        knn_graph(features, 0)
+    for n_neighbors in (0, "two", 2.5, True, None):
+        with pytest.raises(InvalidInputError, match="whole number, at least 1, got"):
+            knn_graph(features, n_neighbors)
     with pytest.raises(InvalidInputError, match=r"metric must be one of .*got 'nearest'"):
         knn_graph(features, metric="nearest")
     features[2, 1] = np.nan

@@ -43,6 +43,13 @@ def test_arrays_come_back_whole_by_rows_and_mapped(shared):
     assert [path.name for path in Path(shared.address).iterdir()] == ["x.npy"]
 
 
+def test_an_array_without_rows_is_one_too(shared):
+    shared.write("x.npy", np.zeros((0, 3), np.float32))
+    assert shared.read("x.npy").shape == shared.map("x.npy").shape == (0, 3)
+    for rows in (slice(0, 0), np.zeros(0, np.intp)):
+        assert shared.read_rows("x.npy", rows).shape == (0, 3)
+
+
 def test_rows_from_everywhere_are_read_part_by_part(shared, monkeypatch):
     monkeypatch.setattr("proptrain.data.mapped.SMALL", 64)
     matrix = np.arange(300.0).reshape(100, 3)
@@ -68,6 +75,38 @@ def test_what_is_not_there_or_broken_is_said(shared, tmp_path):
         shared.read("objects.npy")
     with pytest.raises(UnwritableOutputError, match="cannot be written"):
         shared.within("nowhere/at/all").write("x.npy", np.zeros(1))
+
+
+def with_header(path, header, content=b""):
+    """Write a .npy file with any header."""
+    header = header.encode().ljust(117) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content)
+
+
+@pytest.mark.parametrize(
+    ("header", "match"),
+    [
+        ("((((", r"is no \.npy array"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -2)}", "no negative size"),
+        ("{'descr': '|S0', 'fortran_order': False, 'shape': (2, 2)}", "numbers or text"),
+        (
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
+            r"must have 73,786,976,294,838,206,5\d\d bytes, got",  # 2^66, and the header
+        ),
+    ],
+)
+def test_a_damaged_header_is_said(shared, tmp_path, header, match):
+    with_header(tmp_path / "x.npy", header, bytes(16 if "-2" in header else 0))
+    ways = (shared.read, shared.look, shared.map, lambda name: shared.read_rows(name, slice(0, 2)))
+    for way in ways:
+        with pytest.raises(FileFormatError, match=match):
+            way("x.npy")
+
+
+def test_rows_are_those_of_a_matrix(shared):
+    shared.write("x.npy", np.zeros(4))
+    with pytest.raises(FileFormatError, match=r"must be a matrix, got shape \(4,\)"):
+        shared.read_rows("x.npy", slice(0, 2))
 
 
 def test_an_address_that_pyarrow_does_not_know():

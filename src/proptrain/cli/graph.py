@@ -130,7 +130,7 @@ def synthetic(
     features: Annotated[int, typer.Option(min=1, help="Number of features.")] = 100,
     labelled: Annotated[float, typer.Option(help="Share of nodes with a label.")] = 0.05,
     noise: Annotated[float, typer.Option(help="Share of edges that lead anywhere.")] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same files.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed and sizes, same graph.")] = 0,
     memory: MemoryOption = "2GB",
     json: JsonOption = False,
 ) -> None:

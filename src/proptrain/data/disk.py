@@ -96,10 +96,7 @@ class DiskGraph:
     @property
     def degrees(self) -> NDArray[np.float64]:
         """Sum of each row's weights (n,), in the order of the rows."""
-        degrees: NDArray[np.float64] = self._array(self.manifest.degrees)
-        if not (np.isfinite(degrees).all() and (degrees >= 0).all()):
-            raise self._broken("degrees.npy must hold finite numbers, none below 0.")
-        return degrees
+        return checked_degrees(self._array(self.manifest.degrees), self.folder)
 
     @cached_property
     def order(self) -> NDArray[Any] | None:
@@ -125,7 +122,7 @@ class DiskGraph:
         return None if self.manifest.ids is None else self._array(self.manifest.ids)
 
     def block(self, number: int) -> Block:
-        """Return a block, mapped and not read; on first use all of it is looked at."""
+        """Return a block, mapped; on first use all of it is looked at."""
         stored = self.manifest.blocks[number]
         indptr, indices, *weights = (self._array(one) for one in stored.arrays)
         block = Block(stored.rows, indptr, indices, weights[0] if weights else None)
@@ -153,11 +150,16 @@ class DiskGraph:
     def verify(self, on_part: OnPart | None = None) -> None:
         """Look at all files: checksums, and every number that a loop would follow."""
         total = sum(stored.n_bytes for stored in self.manifest.arrays)
+        left = total
         for number, stored in enumerate(self.manifest.blocks):
             self.block(number)
+            n_bytes = sum(one.n_bytes for one in stored.arrays)
+            left -= n_bytes
             if on_part is not None:
-                on_part(sum(one.n_bytes for one in stored.arrays) / total)
+                on_part(n_bytes / total)
         _ = self.degrees, self.order, self.ids(slice(0, 1))
+        if on_part is not None:
+            on_part(left / total)
 
     def to_graph(self) -> Graph:
         """Return the graph in memory, its nodes in their own order."""
@@ -241,6 +243,13 @@ def check_block(block: Block, n_nodes: int, folder: object) -> None:
         if weights is not None and not 0 < weights[part].min() <= weights[part].max() < np.inf:
             raise _broken(folder, "weights must be finite and above 0.")
         forget(indices, weights)
+
+
+def checked_degrees(degrees: NDArray[np.float64], folder: object) -> NDArray[np.float64]:
+    """Return the degrees of the graph in that folder, or say that they are none."""
+    if not (np.isfinite(degrees).all() and (degrees >= 0).all()):
+        raise _broken(folder, "degrees.npy must hold finite numbers, none below 0.")
+    return degrees
 
 
 def _broken(folder: object, what: str) -> FileFormatError:

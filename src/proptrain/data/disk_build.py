@@ -37,6 +37,7 @@ from proptrain.errors import (
     OutputExistsError,
     TableError,
     UnreadableFileError,
+    check_count,
 )
 from proptrain.files import check_output, only_writer, remove_whole, unwritable_is_ours
 from proptrain.memory import in_words, left_of, parse_memory
@@ -89,6 +90,9 @@ def build_graph(
     files = [open_edges(Path(path), source, target, weight) for path in edges]
     if not files:
         raise InvalidInputError("A graph is built from at least one edge list.")
+    if n_blocks is not None:
+        check_count("n_blocks", n_blocks)
+        n_blocks = int(n_blocks)  # NumPy's would not go into the note of what it is made from
     wanted, out = nodes or Nodes(), Path(out)
     told = {
         "files": [_fingerprint(file.path) for file in files],

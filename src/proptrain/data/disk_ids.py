@@ -38,12 +38,13 @@ class IdMap:
             return self._checked_numbers(values, where)
         if self.ids.dtype.kind == "S" and values.dtype.kind == "i":
             values = values.astype("S20")
-        unknown = values.dtype.kind == "S" and self.ids.dtype.kind == "i"
         # In their order, so that the ids are walked through once.
         distinct, back = np.unique(values, return_inverse=True)
-        if unknown or distinct.dtype.itemsize > self.ids.dtype.itemsize:
-            fits = np.char.str_len(distinct) <= (0 if unknown else self.ids.dtype.itemsize)
-            self._refuse(distinct[~fits], where)
+        if distinct.dtype.kind == "S" and self.ids.dtype.kind == "i":
+            # Not all of them are numbers, or they would be given as such; but some may be.
+            self._refuse(distinct[~np.isin(distinct, self.ids.astype("S20"))], where)
+        elif distinct.dtype.itemsize > self.ids.dtype.itemsize:
+            self._refuse(distinct[np.char.str_len(distinct) > self.ids.dtype.itemsize], where)
         distinct = distinct.astype(self.ids.dtype)
         places = np.searchsorted(self.ids, distinct)
         places = np.minimum(places, max(0, self.n_nodes - 1))
@@ -159,7 +160,7 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     n_parts = 1 + total // max(1, budget // 8)
     samples = np.sort(np.concatenate([run[:: max(1, len(run) // _SAMPLES)] for run in runs]))
     splitters = samples[np.linspace(0, len(samples), n_parts + 1)[1:-1].astype(np.int64)]
-    cuts = [[0, *np.searchsorted(run, splitters.astype(run.dtype)), len(run)] for run in runs]
+    cuts = [[0, *_places_of(splitters, run), len(run)] for run in runs]
     merged_path, n_bytes = work / "merged.bin", 0
     with merged_path.open("wb") as file:
         for part in range(n_parts):
@@ -171,3 +172,16 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     if n_bytes <= SMALL:
         return [np.fromfile(merged_path, dtype)]
     return [np.memmap(merged_path, dtype, mode="r")]
+
+
+def _places_of(splitters: NDArray[Any], run: NDArray[Any]) -> NDArray[np.int64]:
+    """Return how many ids of a sorted run come before each splitter.
+
+    >>> _places_of(np.array([b"ab", b"abc"]), np.array([b"aa", b"ab"])).tolist()
+    [1, 2]
+    """
+    # In the run's own width, so that it is not copied. An id that equals what is left of a longer
+    # splitter comes before it, where one that equals the whole does not.
+    short = splitters.astype(run.dtype)
+    before, up_to = (np.searchsorted(run, short, side) for side in ("left", "right"))
+    return np.where(short == splitters, before, up_to)

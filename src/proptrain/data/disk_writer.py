@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.disk import is_order
+from proptrain.data.disk import decoded, is_order
 from proptrain.data.graph import EdgeCounts, Graph
 from proptrain.data.manifest import (
     MANIFEST,
@@ -25,7 +25,7 @@ from proptrain.data.manifest import (
     manifest_bytes,
 )
 from proptrain.data.mapped import forget, parts_of
-from proptrain.errors import InvalidInputError, OutputExistsError
+from proptrain.errors import InvalidInputError, OutputExistsError, check_count
 from proptrain.files import check_output, whole_folder
 
 BLOCK_ENTRIES = 1 << 24
@@ -43,9 +43,9 @@ def save_graph(
 ) -> None:
     """Write a graph that is in memory to a folder, whole or not at all; see `DiskGraph`.
 
-    ``ids`` (n,) are whole numbers or text. ``order`` is that of the rows, as `locality_order`
-    returns it: the nodes keep their numbers. There are as many blocks as asked for, or so many
-    that each has about 16 million entries.
+    ``ids`` (n,) are whole numbers or text, none twice. ``order`` is that of the rows, as
+    `locality_order` returns it: the nodes keep their numbers. There are as many blocks as asked
+    for, or so many that each has about 16 million entries.
 
     >>> from tempfile import TemporaryDirectory
     >>> from proptrain import DiskGraph, graph_from_edges
@@ -55,8 +55,13 @@ def save_graph(
     Graph(3 nodes, 2 edges)
     """
     check_graph_output(Path(folder), overwrite=overwrite)
+    if n_blocks is not None:
+        check_count("n_blocks", n_blocks)
     if order is not None and not is_order(order, graph.n_nodes):
         raise InvalidInputError(f"An order must name each of the {graph.n_nodes:,} nodes once.")
+    own_ids = None if ids is None else storable_ids(ids, graph.n_nodes)
+    if own_ids is not None:
+        _check_distinct(own_ids)
     rows = (graph if order is None else graph.renumbered(order)).adjacency
     is_weighted = bool((rows.data != 1).any())
     if n_blocks is None:
@@ -75,7 +80,7 @@ def save_graph(
                 )
             )
             degrees.append(degrees_of(indptr - indptr[0], weights))
-        write_rest(place, blocks, graph.counts, degrees, ids, order)
+        write_rest(place, blocks, graph.counts, degrees, own_ids, order)
 
 
 def check_graph_output(folder: Path, *, overwrite: bool) -> None:
@@ -117,7 +122,7 @@ def write_rest(
     degrees: list[NDArray[np.float64]],
     ids: Any = None,
     order: NDArray[Any] | None = None,
-    renumbered: str = "communities",
+    renumbered: str = "given",
 ) -> None:
     """Write degrees, ids and order, and then the manifest: with it the graph is there."""
     n_nodes = sum(block.n_rows for block in blocks)
@@ -146,9 +151,14 @@ def degrees_of(indptr: NDArray[Any], weights: NDArray[np.float32] | None) -> NDA
 
 def storable_ids(ids: Any, n_nodes: int) -> NDArray[Any] | None:
     """Return ids as they are stored; None if they are 0 … n-1, which is what none would mean."""
-    array = np.asarray(ids)
-    if array.dtype.kind in "OU":
-        array = np.char.encode(array.astype(str), "utf-8")
+    # As objects first: NumPy would make text of a number that stands among text.
+    array = np.asarray(ids, None if hasattr(ids, "dtype") else object)
+    if array.dtype.kind == "O":
+        array = _of_one_type(array)
+    if array.dtype.kind == "U":
+        array = np.char.encode(array, "utf-8")
+    if array.dtype.kind == "u" and array.max(initial=0) > np.iinfo(np.int64).max:
+        raise _too_large(array.max())
     if array.dtype.kind in "iu":
         array = array.astype("<i8")
     if array.shape != (n_nodes,) or array.dtype.kind not in "iS":
@@ -158,6 +168,41 @@ def storable_ids(ids: Any, n_nodes: int) -> NDArray[Any] | None:
         )
     is_plain = array.dtype.kind == "i" and bool((array == np.arange(n_nodes)).all())
     return None if is_plain else array
+
+
+def _of_one_type(values: NDArray[Any]) -> NDArray[Any]:
+    """Return objects as an array of text or of whole numbers, whichever all of them are."""
+    types = {type(one) for one in values.flat}
+    for text in (str, bytes):
+        if all(issubclass(one, text) for one in types):
+            return values.astype(text)
+    if all(issubclass(one, int | np.integer) and one is not bool for one in types):
+        try:
+            return values.astype(np.int64)
+        except OverflowError as error:
+            raise _too_large(max(values.flat, key=abs)) from error
+    names = " and ".join(sorted(one.__name__ for one in types))
+    raise InvalidInputError(
+        f"Ids must be whole numbers, or text, all of them; got {names}. Turn them into text."
+    )
+
+
+def _too_large(number: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"Ids that are numbers must be from -2^63 to 2^63 - 1, got {number}. Give them as text."
+    )
+
+
+def _check_distinct(ids: NDArray[Any]) -> None:
+    """Raise if two nodes have the same id."""
+    in_order = np.sort(ids)
+    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
+    if len(repeated):
+        (first,) = decoded(repeated[:1], "ids").tolist()
+        raise InvalidInputError(
+            f"Every node must have an id of its own, but {first!r} is that of several. Give each "
+            "another, or none to have them numbered."
+        )
 
 
 def write_array(path: Path, *parts: NDArray[Any]) -> StoredArray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.dataset import check_features
 from proptrain.data.graph import Graph
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, check_count
 
 Metric = Literal["cosine", "euclidean", "manhattan"]
 
@@ -38,8 +38,7 @@ def knn_graph(
     """
     if metric not in get_args(Metric):
         raise InvalidInputError(f"metric must be one of {get_args(Metric)}, got {metric!r}.")
-    if n_neighbors < 1:
-        raise InvalidInputError(f"n_neighbors must be at least 1, got {n_neighbors}.")
+    check_count("n_neighbors", n_neighbors)
     matrix = check_features(features)
     n_nodes = int(matrix.shape[0])
     comparable = np.arange(n_nodes)

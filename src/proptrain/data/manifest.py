@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 WORK = "building"
 """Folder beside the manifest for what is not finished."""
 FORMAT = 1
-ORDERS = ("communities", "degrees")
+ORDERS = ("communities", "degrees", "given")
 MAX_NODES = np.iinfo(np.int32).max
 _NAME = re.compile(r"[a-z]{1,20}(-\d{5})?\.npy")
 _HEADER = 128
@@ -82,7 +82,7 @@ class Manifest:
     ids: StoredArray | None = None
     order: StoredArray | None = None
     renumbered: str | None = None
-    """What the order is by: communities, or degrees."""
+    """What the order is by: communities, or degrees; or given, by whoever saved the graph."""
 
     def __post_init__(self) -> None:
         if _count(self.n_nodes) > MAX_NODES:

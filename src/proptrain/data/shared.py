@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import re
 import secrets
 from collections.abc import Iterator
@@ -94,10 +95,7 @@ class SharedFolder:
                 name,
                 f"was changed after it was written: SHA-256 {found}, expected {stored.sha256}",
             )
-        shape, dtype, first = self._header(name, io.BytesIO(content[:1024]))
-        n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        if content.size != first + n_bytes:
-            raise self._broken(name, f"must have {first + n_bytes:,} bytes, got {content.size:,}")
+        shape, dtype, first = self._header(name, io.BytesIO(content[:1024]), content.size)
         if stored is not None and (dtype.str, shape) != (stored.dtype, (stored.length,)):
             raise self._broken(name, f"holds {dtype} of shape {shape}")
         return np.frombuffer(content, dtype, offset=first).reshape(shape)
@@ -105,16 +103,15 @@ class SharedFolder:
     def look(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Return the shape and the type of an array, of which no more is read than its header."""
         with self._open(name) as file:
-            shape, dtype, first = self._header(name, file)
-            needed = first + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            if file.size() != needed:
-                raise self._broken(name, f"must have {needed:,} bytes, got {file.size():,}")
+            shape, dtype, _ = self._header(name, file, file.size())
             return shape, dtype
 
     def read_rows(self, name: str, rows: slice | NDArray[Any]) -> NDArray[Any]:
         """Return some rows of a matrix: a run of them is read as it lies, others part by part."""
         with self._open(name) as file:
-            shape, dtype, first = self._header(name, file)
+            shape, dtype, first = self._header(name, file, file.size())
+            if len(shape) != 2:
+                raise self._broken(name, f"must be a matrix, got shape {shape}")
             row_bytes = shape[1] * dtype.itemsize
 
             def run(some: slice) -> NDArray[Any]:
@@ -122,7 +119,7 @@ class SharedFolder:
                 content = file.read_buffer((some.stop - some.start) * row_bytes)
                 if content.size != (some.stop - some.start) * row_bytes:
                     raise self._broken(name, "ends too early")
-                return np.frombuffer(content, dtype).reshape(-1, shape[1])
+                return np.frombuffer(content, dtype).reshape(some.stop - some.start, shape[1])
 
             if isinstance(rows, slice):
                 return run(rows)
@@ -143,7 +140,7 @@ class SharedFolder:
         copy = room_for(shape, dtype, scratch, small=SMALL)
         flat = copy.reshape(-1).view(np.uint8)
         with self._open(name) as file:
-            file.seek(self._header(name, file)[2])
+            file.seek(self._header(name, file, file.size())[2])
             for part in parts_of(len(flat), 1):
                 flat[part] = np.frombuffer(file.read_buffer(part.stop - part.start), np.uint8)
         return copy
@@ -163,7 +160,7 @@ class SharedFolder:
             try:
                 with self._files.open_output_stream(f"{self._path}/{beside}") as file:
                     for content in contents:
-                        file.write(memoryview(content).cast("B"))
+                        file.write(content)
                 if beside != name:
                     self._files.move(f"{self._path}/{beside}", f"{self._path}/{name}")
             except OSError:
@@ -215,19 +212,29 @@ class SharedFolder:
                 f"{place} cannot be written: {error.strerror or error}. Choose another place."
             ) from error
 
-    def _header(self, name: str, file: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-        """Return shape and type of an array, and where its numbers begin."""
+    def _header(
+        self, name: str, file: Any, n_bytes: int
+    ) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+        """Return shape and type of an array in a file of so many bytes, and where they begin."""
         try:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0
             shape, is_fortran, dtype = (
                 read(file) if version == (1, 0) else np.lib.format.read_array_header_2_0(file)
             )
-        except ValueError as error:
+        except OSError:
+            raise
+        except Exception as error:  # NumPy's header parser has many ways to fail on garbage
             raise self._broken(name, f"is no .npy array ({error})") from error
-        if dtype.hasobject or is_fortran:
+        if dtype.hasobject or is_fortran or not dtype.itemsize:
             raise self._broken(name, "must be an array of numbers or text in C order")
-        return shape, dtype, file.tell()
+        if min(shape, default=0) < 0:
+            raise self._broken(name, f"must have no negative size, got shape {shape}")
+        first = int(file.tell())
+        needed = first + math.prod(shape) * dtype.itemsize
+        if n_bytes != needed:
+            raise self._broken(name, f"must have {needed:,} bytes, got {n_bytes:,}")
+        return shape, dtype, first
 
     def _broken(self, name: str, what: str) -> FileFormatError:
         return FileFormatError(f"{self.address}/{name} {what}. Write it again.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.disk import Block, check_block, is_order
+from proptrain.data.disk import Block, check_block, checked_degrees, is_order
 from proptrain.data.manifest import MANIFEST, Manifest, parse_manifest
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import FileFormatError, UnreadableFileError
@@ -56,6 +56,12 @@ class SharedGraph:
         """Where each block begins, and the last one ends (blocks + 1,)."""
         starts = [block.first for block in self.manifest.blocks]
         return np.array([*starts, self.n_nodes], dtype=np.int64)
+
+    @property
+    def degrees(self) -> NDArray[np.float64]:
+        """Sum of each row's weights (n,), in the order of the rows; read each time."""
+        degrees: NDArray[np.float64] = self.folder.read("degrees.npy", self.manifest.degrees)
+        return checked_degrees(degrees, self.folder.address)
 
     @cached_property
     def order(self) -> NDArray[Any] | None:

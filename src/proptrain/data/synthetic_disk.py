@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,19 +15,29 @@ from numpy.typing import NDArray
 from proptrain.data.disk import DiskGraph, OnPart
 from proptrain.data.disk_build import budget_of, building
 from proptrain.data.disk_sort import PairBatch, PairSort, sort_pairs
-from proptrain.data.disk_writer import append_numbers, distinct, write_array, write_rest
-from proptrain.data.manifest import MANIFEST
-from proptrain.data.mapped import forget, parts_of, write_rows
+from proptrain.data.disk_writer import (
+    append_numbers,
+    distinct,
+    write_array,
+    write_rest,
+    write_whole,
+)
+from proptrain.data.manifest import MANIFEST, WORK
+from proptrain.data.mapped import parts_of, write_rows
 from proptrain.data.synthetic import check_sizes, draw_keys
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, OutputExistsError
 from proptrain.files import unwritable_is_ours, whole_file
 
 _BATCH = 1 << 20
-"""Edges that are drawn at a time."""
-_KEY_BYTES = 64
-"""Memory that finding repetitions takes for each edge."""
+"""Edges that are drawn at a time, and of a file in which repetitions are found.
+
+Whatever memory there is: another number makes another graph of the same seed.
+"""
+_SOURCES = 8
+"""Parts in which edges are sorted: so much of it is done again after an interruption."""
 _SIGNAL = 0.3
 """Standard deviation of a class's mean features, beside 1 of a node's own."""
+_OUTPUTS = ("graph", "features.npy", "labels.npy", "truth.npy")
 
 
 def write_power_law_graph(
@@ -47,49 +58,57 @@ def write_power_law_graph(
     check_sizes(n_nodes, n_edges, n_classes, noise)
     out, budget = Path(folder), budget_of(memory)
     told = {"synthetic": [n_nodes, n_edges, n_classes, noise, seed]}
-    random = np.random.Generator(np.random.SFC64(seed))
-    number = random.permutation(n_nodes)
+    random, number = _numbering(n_nodes, seed)
     with building(out, told, overwrite=False) as work:
         if not (out / MANIFEST).exists():
-            paths = _draw(work, n_edges, (n_nodes, n_classes, noise), budget, random, on_part)
-            sources = [_Keys(path, number) for path in paths]
+            paths = _draw(work, n_edges, (n_nodes, n_classes, noise), random, on_part)
+            step = -(-len(paths) // _SOURCES)
+            shares = [paths[first : first + step] for first in range(0, len(paths), step)]
+            sources = [_Keys(share, number) for share in shares]
             sort = PairSort(work / "sort", n_nodes, is_weighted=False, budget=budget)
             write_rest(out, *sort_pairs(sources, out, sort, lambda part: on_part(0.6 * part)))
-    labels = np.empty(n_nodes, dtype=np.int64)
-    labels[number] = np.arange(n_nodes) % n_classes
-    return labels
+    return _classes(number, n_classes)
+
+
+def _numbering(n_nodes: int, seed: int) -> tuple[np.random.Generator, NDArray[np.int64]]:
+    """Return the number of each node, and the generator that then draws the edges."""
+    random = np.random.Generator(np.random.SFC64(seed))
+    return random, random.permutation(n_nodes)
+
+
+def _classes(number: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
+    classes = np.empty(len(number), dtype=np.int64)
+    classes[number] = np.arange(len(number)) % n_classes
+    return classes
 
 
 @dataclass(frozen=True, eq=False)
 class _Keys:
-    """Edges, each as one number, in a file."""
+    """Edges, each as one number, in some files."""
 
-    path: Path
+    paths: list[Path]
     number: NDArray[np.int64]
 
     def batches(self) -> Iterator[PairBatch]:
-        """Yield all edges, a part at a time."""
-        keys = np.load(self.path, mmap_mode="r")
-        for part in parts_of(len(keys), 8, 8 * _BATCH):
-            low, high = np.divmod(np.array(keys[part]), len(self.number))
-            forget(keys)
-            yield PairBatch(self.number[low], self.number[high], None, len(low) / len(keys))
+        """Yield all edges, a file at a time."""
+        for path in self.paths:
+            low, high = np.divmod(np.load(path), len(self.number))
+            yield PairBatch(self.number[low], self.number[high], None, 1 / len(self.paths))
 
 
 def _draw(
     work: Path,
     n_edges: int,
     shape: tuple[int, int, float],
-    budget: int,
     random: np.random.Generator,
     on_part: OnPart,
 ) -> list[Path]:
     """Draw so many different edges into files, by the remainders of their keys."""
+    n_files = 1 + n_edges // _BATCH
+    paths = [work / f"keys-{k:05}.npy" for k in range(n_files)]
     if (work / "drawn").exists():
         on_part(0.4)
-        return sorted(work.glob("keys-*.npy"))
-    n_files = 1 + n_edges * _KEY_BYTES // budget
-    paths = [work / f"keys-{k:05}.npy" for k in range(n_files)]
+        return paths
     files = [work / f"keys-{k:05}.bin" for k in range(n_files)]
     for file in files:
         file.write_bytes(b"")
@@ -115,10 +134,12 @@ def _draw(
 
 
 def _append(keys: NDArray[np.int64], files: list[Path]) -> None:
-    remainders = keys % len(files)
-    for place, path in enumerate(files):
+    remainders = (keys % len(files)).astype(np.int32)
+    keys = keys[np.argsort(remainders, kind="stable")]
+    cuts = np.cumsum(np.bincount(remainders, minlength=len(files)))[:-1]
+    for path, part in zip(files, np.split(keys, cuts), strict=True):
         with path.open("ab") as file:
-            append_numbers(file, keys[remainders == place])
+            append_numbers(file, part)
 
 
 def write_features(
@@ -154,18 +175,53 @@ def write_synthetic(
     """Write a whole problem to a folder: graph/, features.npy, labels.npy and truth.npy.
 
     Labels are -1 but for a share ``labelled`` of the nodes; the truth has all of them. What an
-    interrupted call has finished is kept.
+    interrupted call has finished is kept. What the files are made with stands in made_with.json,
+    and a folder that was made with something else is left alone.
     """
+    check_sizes(n_nodes, n_edges, n_classes, noise)
     if not 0 < labelled <= 1:
         raise InvalidInputError(f"labelled is a share above 0 and at most 1, got {labelled}.")
     out = Path(folder)
+    sizes = {"nodes": n_nodes, "edges": n_edges, "classes": n_classes, "features": n_features}
+    shares = {"labelled": float(labelled), "noise": float(noise)}
     with unwritable_is_ours(out):
         out.mkdir(exist_ok=True)
-    if not (out / "truth.npy").exists():
+        _check_made_with(out, sizes | shares | {"seed": seed})
         how: dict[str, Any] = {"noise": noise, "seed": seed, "memory": memory, "on_part": on_part}
-        classes = write_power_law_graph(out / "graph", n_nodes, n_edges, n_classes, **how)
-        write_features(out / "features.npy", classes, n_features, seed=seed)
+        classes = _graph_and_classes(out / "graph", n_nodes, n_edges, n_classes, **how)
+        if not (out / "features.npy").exists():
+            write_features(out / "features.npy", classes, n_features, seed=seed)
         is_known = np.random.default_rng([seed, 2]).random(n_nodes) < labelled
-        write_array(out / "labels.npy", np.where(is_known, classes, -1))
-        write_array(out / "truth.npy", classes)
+        labels = np.where(is_known, classes, -1)
+        for path, values in ((out / "labels.npy", labels), (out / "truth.npy", classes)):
+            if not path.exists():
+                write_array(path, values)
     return DiskGraph(out / "graph")
+
+
+def _check_made_with(out: Path, wanted: dict[str, Any]) -> None:
+    """Note down what a folder is made with; raise if it holds what was made with something else."""
+    note = out / "made_with.json"
+    if not note.exists():
+        ours = [name for name in _OUTPUTS if (out / name).exists()]
+        if ours:
+            raise OutputExistsError(
+                f"{out} holds {ours[0]} already, and no made_with.json that says what it was made "
+                "with, so it is left alone. Choose another folder."
+            )
+        write_whole(note, [json.dumps(wanted).encode()])
+    elif (found := note.read_text("utf-8", "replace")) != json.dumps(wanted):
+        raise OutputExistsError(
+            f"{out} was made with other numbers and is left alone: {found} instead of "
+            f"{json.dumps(wanted)}. Give those to finish it, or choose another folder."
+        )
+
+
+def _graph_and_classes(
+    folder: Path, n_nodes: int, n_edges: int, n_classes: int, **how: Any
+) -> NDArray[np.int64]:
+    """Write a graph unless it is finished; returns the classes of its nodes."""
+    if (folder / MANIFEST).exists() and not (folder / WORK).exists():
+        how["on_part"](1.0)
+        return _classes(_numbering(n_nodes, how["seed"])[1], n_classes)
+    return write_power_law_graph(folder, n_nodes, n_edges, n_classes, **how)

@@ -16,7 +16,7 @@ from proptrain.data.extend import count_new_nodes
 from proptrain.data.knn import in_range
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import to_distributions
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, check_count
 from proptrain.problem import Problem, pose_problem
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
@@ -125,6 +125,7 @@ class LabelPropagationClassifier(GraphClassifier):
                 "This model was fitted without features, so new nodes need their edges: "
                 "predict(X, edges=...)."
             )
+        check_count("n_neighbors", self.n_neighbors)
         n_neighbors = min(self.n_neighbors, self.graph_.n_nodes)
         nearest = NearestNeighbors(n_neighbors=n_neighbors, metric="cosine")
         nearest.fit(in_range(self.features_))

@@ -17,13 +17,18 @@ from numpy.typing import DTypeLike, NDArray
 
 from proptrain.data.disk import Block, DiskGraph, inverse
 from proptrain.data.mapped import SMALL, forget, parts_of, room_for
-from proptrain.errors import GraphError, InvalidInputError
+from proptrain.errors import InvalidInputError
 from proptrain.kernels import OnStep, PlainOperator, mix_plain
 from proptrain.kernels.columns import WIDTHS, aligned_zeros
 from proptrain.kernels.top import keep_top, mix_top
 from proptrain.memory import in_words, left_of, parse_memory
 from proptrain.propagate.engine import check_signal
-from proptrain.propagate.normalisation import Normalisation, check_normalisation, factors_of
+from proptrain.propagate.normalisation import (
+    Normalisation,
+    check_normalisation,
+    common_scale,
+    factors_of,
+)
 from proptrain.propagate.schemes import Scheme
 
 PART_ENTRIES = 1 << 23
@@ -117,7 +122,8 @@ class BlockedEngine:
         )
         n_columns = signal.shape[1]
         if self.top is not None and self.top < n_columns:
-            self._check_fits(2 * min(self.top, n_columns) * (4 + signal.itemsize), "top")
+            room = self._room_for_states()
+            self._check_fits(2 * self.top * (4 + signal.itemsize), "top", room)
             self.error_bound = _propagate_top(work, self.top, in_rows=self._normalisation == "row")
             return result
         width = self._width(n_columns, signal.dtype)
@@ -127,21 +133,9 @@ class BlockedEngine:
 
     def _factors(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the factors of rows and columns (n,)."""
-        degrees = self.graph.degrees
-        out, into = factors_of(degrees, self._normalisation)
-        if self._normalisation == "row":
-            # Sums of a row's weights must stay within the type; as a power of 2 it costs no digit.
-            scale = _common_scale(degrees)
-            out, into = out / scale, into * scale
-        with np.errstate(over="ignore", under="ignore"):
-            factors = out.astype(dtype), into.astype(dtype)
-        if not np.isfinite(factors[0]).all():
-            raise GraphError(
-                f"Sums of edge weights must be comparable for {np.dtype(dtype)}, but they lie "
-                f"between {degrees[degrees > 0].min():.3g} and {degrees.max():.3g}. Drop the "
-                "lightest edges, or use a symmetric normalisation."
-            )
-        return factors
+        degrees, kind = self.graph.degrees, self._normalisation
+        out, into = factors_of(degrees, kind, common_scale(degrees, kind, dtype))
+        return out.astype(dtype), into.astype(dtype)
 
     def _held(self, fixed: NDArray[Any] | None) -> NDArray[np.int64]:
         """Return the rows that are put back, by their numbers."""
@@ -155,9 +149,8 @@ class BlockedEngine:
         ready: set[int] = set()
         while True:
             room, state = self._room_for_states(), _STATES * dtype.itemsize * self.n_nodes
+            self._check_fits(_STATES * self._widths[0] * dtype.itemsize, "columns", room)
             fitting = [width for width in self._widths if width * state <= room]
-            if not fitting:
-                self._check_fits(_STATES * self._widths[0] * dtype.itemsize, "columns")
             n_rounds = -(-n_columns // fitting[-1])
             width = next(width for width in fitting if width * n_rounds >= n_columns)
             if width in ready:
@@ -180,8 +173,8 @@ class BlockedEngine:
     def _room_for_states(self) -> int:
         return left_of(self.memory) - _BESIDE
 
-    def _check_fits(self, node_bytes: int, what: str) -> None:
-        needed, room = node_bytes * self.n_nodes, self._room_for_states()
+    def _check_fits(self, node_bytes: int, what: str, room: int) -> None:
+        needed = node_bytes * self.n_nodes
         if needed > room:
             raise InvalidInputError(
                 f"memory must hold the states of the fewest {what} at a time: "
@@ -220,17 +213,6 @@ class _Work:
         """Tell the share of the work that is done."""
         if self.on_step is not None:
             self.on_step(share / len(self.mixing))
-
-
-def _common_scale(degrees: NDArray[np.float64]) -> float:
-    """Return the power of 2, within float32, that brings the largest degree near 1.
-
-    It is 1 for degrees of ordinary size.
-    """
-    largest = float(degrees.max(initial=0))
-    if largest == 0 or 1e-15 < largest < 1e15:
-        return 1.0
-    return float(2.0 ** np.clip(-np.round(np.log2(largest)), -126, 126))
 
 
 def _propagate_columns(work: _Work, columns: slice, width: int) -> None:

@@ -9,6 +9,7 @@ knows is in its arguments, and the crew, that knows who made them, makes them ag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,7 +33,7 @@ from proptrain.propagate.exchange import (
     take_step,
     task_bytes,
 )
-from proptrain.propagate.normalisation import Normalisation, check_normalisation
+from proptrain.propagate.normalisation import Normalisation, check_normalisation, common_scale
 from proptrain.propagate.schemes import Scheme
 
 Reference = Any
@@ -56,6 +57,7 @@ class Crew(Protocol):
     ) -> list[Reference]:
         """Have a function called with references or values; returns one for each of its results.
 
+        One result is whatever the function returns, and several are a tuple of so many.
         ``apart``: somewhere that has little to do, and not where its arguments are.
         """
         ...
@@ -134,13 +136,14 @@ class ClusterEngine:
         if not mixing or not n_columns:
             return list(sources)
         width = self._width(n_columns, np.dtype(dtype).itemsize)
+        own = self._own_shares(common_scale(self._extreme_degrees, self._kind, dtype))
         held = [self.crew.put(rows) for rows in self._held(fixed)]
         results: list[list[Reference]] = [[] for _ in sources]
         for first in range(0, n_columns, width):
             columns = slice(first, min(n_columns, first + width))
             share = (columns.stop - first) / n_columns / len(mixing)
             for told, part in zip(
-                self._spread_columns(sources, held, columns, width, mixing, share, on_step),
+                self._spread_columns(own, sources, held, columns, width, mixing, share, on_step),
                 results,
                 strict=True,
             ):
@@ -151,6 +154,7 @@ class ClusterEngine:
 
     def _spread_columns(
         self,
+        own: list[tuple[Reference, Reference]],
         sources: Sequence[Reference],
         held: Sequence[Reference],
         columns: slice,
@@ -160,12 +164,13 @@ class ClusterEngine:
         on_step: OnStep | None,
     ) -> list[Reference]:
         """Have all steps taken for some columns."""
-        crew, own = self.crew, self._own_shares()
-        n_blocks, before = len(own), list[Reference]()
-        pieces = [
-            crew.call(first_pieces, *parts, source, columns, n_results=n_blocks)
+        crew, n_blocks, before = self.crew, len(own), list[Reference]()
+        told = [
+            crew.call(first_pieces, *parts, source, columns, n_results=1 + n_blocks)
             for parts, source in zip(own, sources, strict=True)
         ]
+        pieces = [sent for _, *sent in told]
+        del told
         for number, neighbours in enumerate(mixing, start=1):
             is_last = number == len(mixing)
             step = Step(columns, width, neighbours, is_last)
@@ -190,15 +195,22 @@ class ClusterEngine:
         if on_step is not None:
             on_step(share)
 
-    def _own_shares(self) -> list[tuple[Reference, Reference]]:
+    @cached_property
+    def _extreme_degrees(self) -> NDArray[np.float64]:
+        """The largest degree and the smallest above 0: a scale depends on no other."""
+        if self._kind != "row":
+            return np.zeros(0)  # on none at all, so none are read
+        degrees = self.graph.degrees
+        largest = degrees.max(initial=0)
+        return np.array([largest, degrees.min(where=degrees > 0, initial=largest)])
+
+    def _own_shares(self, scale: float) -> list[tuple[Reference, Reference]]:
         """Return each block and what it sends, read on first use."""
         if not self._shares:
             graph, n_blocks = self.crew.put(self.graph), self.graph.n_blocks
             read = [
-                self.crew.call(
-                    read_share, graph, number, self._kind, n_results=1 + n_blocks, apart=True
-                )
-                for number in range(n_blocks)
+                self.crew.call(read_share, *block, n_results=1 + n_blocks, apart=True)
+                for block in ((graph, number, self._kind, scale) for number in range(n_blocks))
             ]
             sends = [
                 self.crew.call(sends_of, *(needs[1 + number] for needs in read))[0]

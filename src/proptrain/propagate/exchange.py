@@ -66,19 +66,21 @@ class Step:
     is_last: bool
 
 
-def read_share(graph: SharedGraph, number: int, kind: Normalisation) -> tuple[Any, ...]:
+def read_share(
+    graph: SharedGraph, number: int, kind: Normalisation, scale: float
+) -> tuple[Any, ...]:
     """Read a block from where all see it; returns also, for each block, the rows needed of it."""
-    share, needs = share_of(graph.block(number), graph.bounds, kind)
+    share, needs = share_of(graph.block(number), graph.bounds, kind, scale)
     return share, *needs
 
 
 def share_of(
-    block: Block, bounds: NDArray[np.int64], kind: Normalisation
+    block: Block, bounds: NDArray[np.int64], kind: Normalisation, scale: float = 1.0
 ) -> tuple[Share, list[NDArray[np.int32]]]:
     """Return a block whose neighbours are numbered among the rows that it needs, its own too.
 
     Returns also these rows, for each of the blocks that begin at ``bounds``, counted from where it
-    begins.
+    begins. ``scale`` is the one for the degrees of all blocks, see `common_scale`.
     """
     rows, n_nodes = block.rows, int(bounds[-1])
     is_needed = np.zeros(n_nodes, dtype=bool)
@@ -91,7 +93,7 @@ def share_of(
         needed[first:last] - np.int32(bound)
         for first, last, bound in zip(cuts[:-1], cuts[1:], bounds[:-1], strict=True)
     ]
-    out, into = factors_of(degrees_of(block.indptr, block.weights), kind)
+    out, into = factors_of(degrees_of(block.indptr, block.weights), kind, scale)
     top = int(np.searchsorted(needed, rows.start))
     numbered = place[block.indices]
     for array in (block.indptr, numbered, block.weights):
@@ -112,10 +114,13 @@ def sends_of(*needs: NDArray[np.int32]) -> Sends:
 
 def first_pieces(
     share: Share, sends: Sends, signal: NDArray[Any], columns: slice
-) -> tuple[NDArray[Any], ...]:
-    """Return a piece of the signal for each worker, with the factors of its rows."""
+) -> tuple[Any, ...]:
+    """Return a sign that it is done, as a step does, and a piece of the signal for each worker.
+
+    Its rows are multiplied with their factors.
+    """
     scaled = signal[:, columns] * share.into.astype(signal.dtype)[:, None]
-    return tuple(sends.cut(scaled))
+    return True, *sends.cut(scaled)
 
 
 def take_step(

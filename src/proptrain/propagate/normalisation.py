@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from proptrain.data.graph import Graph
-from proptrain.errors import unknown_name
+from proptrain.errors import GraphError, unknown_name
 from proptrain.kernels import PlainOperator
 
 Normalisation: TypeAlias = Literal["symmetric", "symmetric-no-loops", "row"]
@@ -38,17 +38,45 @@ def plain_operator(graph: Graph, kind: Normalisation = "symmetric") -> PlainOper
 
 
 def factors_of(
-    degrees: NDArray[np.float64], kind: Normalisation
+    degrees: NDArray[np.float64], kind: Normalisation, scale: float = 1.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what Â's rows and columns are multiplied with, from the degrees in A, all (n,).
+
+    ``scale`` is the `common_scale` of all degrees.
 
     >>> factors_of(np.array([1.0, 3.0]), "symmetric")[0]
     array([0.70710678, 0.5       ])
     """
     if kind == "row":
-        return _power_or_zero(degrees, -1.0), np.ones_like(degrees)
+        return _power_or_zero(degrees, -1.0) / scale, np.full_like(degrees, scale)
     factors = _power_or_zero(degrees + 1.0 if kind == "symmetric" else degrees, -0.5)
     return factors, factors
+
+
+def common_scale(degrees: NDArray[np.float64], kind: Normalisation, dtype: DTypeLike) -> float:
+    """Return what every column is multiplied with, and every row divided by.
+
+    Sums of a row's weights, which for "row" are taken before they are divided, must stay within
+    the type; as a power of 2 it costs no digit. It is 1 for degrees of ordinary size. Raises if
+    there is none for all degrees.
+
+    >>> common_scale(np.array([1e-42]), "row", np.float32) == 2.0**126
+    True
+    """
+    largest = float(degrees.max(initial=0))
+    if kind != "row" or largest == 0:
+        return 1.0
+    scale = 1.0
+    if not 1e-15 < largest < 1e15:
+        scale = float(2.0 ** np.clip(-np.round(np.log2(largest)), -126, 126))
+    smallest = float(degrees.min(where=degrees > 0, initial=largest))
+    if not 1 / smallest / scale <= float(np.finfo(dtype).max):
+        raise GraphError(
+            f"Sums of edge weights must be comparable for {np.dtype(dtype)}, but they lie between "
+            f"{smallest:.3g} and {largest:.3g}. Drop the lightest edges, or use a symmetric "
+            "normalisation."
+        )
+    return scale
 
 
 def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:
