@@ -13,6 +13,7 @@ from proptrain.train.loop import TrainSettings, train_predictor, trained_so_far
 from proptrain.train.snapshot import Snapshot
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.team import TorchTeam
+from proptrain.train.torch_backend import torch_backend
 
 N, F, C = 60, 12, 3
 
@@ -118,6 +119,14 @@ def test_a_team_needs_batches_and_can_be_judged_by_f_alone():
     watched = StoppingNodes(stop.nodes, stop.codes, stop.soft_labels, lambda f: f)
     with pytest.raises(InvalidInputError, match="without a read_out"):
         train_predictor(features, soft, watched, team=member, batch_size=20)
+
+
+@pytest.mark.parametrize("how", [{"team": Threads(2).member(0)}, {"keeper": object()}])
+def test_a_team_and_snapshots_are_of_the_kernels(how):
+    """Another backend draws its dropout elsewhere: all would drop alike, and go on otherwise."""
+    backend = torch_backend(torch.device("cpu"))
+    with pytest.raises(InvalidInputError, match="compute with the kernels alone"):
+        train_predictor(*problem(), batch_size=20, backend=backend, **how)
 
 
 class Folders:
