@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from proptrain.errors import (
     FileFormatError,
@@ -97,21 +97,36 @@ def _locked(lock: Path, path: Path) -> tuple[BinaryIO, bool]:
     """Open a lock file and lock it; tells whether others are kept away by it."""
     while True:
         file = lock.open("ab")
-        if sys.platform == "win32":  # nothing there keeps a second process away
-            return file, False
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            is_alone = keep_others_away(file, path)
+        except UnwritableOutputError:
             file.close()
-            raise UnwritableOutputError(
-                f"{path} is being written by another process. Wait for it, or name another."
-            ) from error
+            raise
         except OSError:  # some network disks know no locks
+            return file, False
+        if not is_alone:
             return file, False
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
                 return file, True
         file.close()  # whoever had it has removed it just now
+
+
+def keep_others_away(file: IO[bytes], path: Path) -> bool:
+    """Lock an open file until it is closed or the process ends, however it ends.
+
+    Tells whether others are kept away by that. Raises if another process has it; and what the
+    operating system says where a disk knows no locks.
+    """
+    if sys.platform == "win32":  # nothing there keeps a second process away
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UnwritableOutputError(
+            f"{path} is being written by another process. Wait for it, or name another."
+        ) from error
+    return True
 
 
 def _tidy(path: Path) -> None:

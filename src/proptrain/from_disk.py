@@ -28,7 +28,13 @@ from proptrain.memory import give_back, parse_memory
 from proptrain.problem import label_roles
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
-from proptrain.train.loop import OnEpoch, Trained, predict_probabilities, train_predictor
+from proptrain.train.loop import (
+    OnEpoch,
+    Trained,
+    check_batch_size,
+    predict_probabilities,
+    train_predictor,
+)
 from proptrain.train.stopping import StoppingNodes
 
 _N_PROPAGATIONS = 3
@@ -143,11 +149,24 @@ def check_able(classifier: PTAClassifier, shape: tuple[int, ...], n_nodes: int) 
             "From disk, PTA, PTA(F), PTS and PTD can be fitted; other methods need the graph in "
             "memory (--engine local)."
         )
+    check_settings(classifier)
     if len(shape) != 2 or shape[0] != n_nodes:
         raise InvalidInputError(
             f"Features must have a row for each of the graph's {n_nodes:,} nodes, got shape "
             f"{shape}."
         )
+
+
+def check_settings(classifier: PTAClassifier) -> None:
+    """Raise unless all of a classifier's parameters can be used.
+
+    What uses them says so too, but only when it is reached: after propagations that take hours.
+    """
+    classifier._check_switches("clamp", "fast")
+    classifier._scheme()
+    classifier._weighting()
+    classifier._settings(classifier.loss_weight)
+    check_batch_size(classifier.batch_size)
 
 
 def _usable(features: Any) -> Any:

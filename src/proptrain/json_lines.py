@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
@@ -12,10 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
-from proptrain.files import unwritable_is_ours
-
-if sys.platform != "win32":
-    import fcntl
+from proptrain.files import keep_others_away, unwritable_is_ours
 
 Parsed = TypeVar("Parsed")
 
@@ -98,14 +94,10 @@ def _check_ordinary(path: Path) -> None:
 
 
 def _lock(file: FileIO, path: Path) -> None:
-    if sys.platform == "win32":  # nothing there keeps a second process away
-        return
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however it ends
-    except BlockingIOError as error:
-        raise UnwritableOutputError(
-            f"{path} is being written by another process. Wait for it, or name another."
-        ) from error
+        keep_others_away(file, path)
+    except UnwritableOutputError:
+        raise
     except OSError as error:
         raise UnwritableOutputError(
             f"{path} cannot be kept from other processes: {error.strerror or error}. Some network "

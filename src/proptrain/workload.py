@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from proptrain.errors import NotEnoughMemoryError
 from proptrain.memory import available_memory, in_words
+from proptrain.propagate.engine import MANY_ENTRIES
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
 
 _PER_SECOND = 1e9
 """Multiplications and additions that a core makes in a second, of our kinds of sums."""
-_NO_NUMBERS = 1 << 22
-"""Entries from which on an unweighted graph has no number for each of them."""
 
 
 @dataclass(frozen=True)
@@ -98,19 +97,22 @@ def _bytes(settings: dict[str, object], sizes: FitSizes) -> int:
     n, trains = sizes.n_nodes, "max_epochs" in settings
     n_steps = _steps(settings)
     # Graph: with a number for each entry, made in float64 and scaled from both sides.
-    has_numbers = sizes.is_weighted or sizes.n_entries < _NO_NUMBERS or "architecture" in settings
+    has_numbers = sizes.is_weighted or sizes.n_entries < MANY_ENTRIES or "architecture" in settings
     graph = 60 * (sizes.n_entries + n) if has_numbers else 40 * n
     if settings.get("edge_dropout"):  # each step's own entries, kept for the way back
         graph += 12 * n_steps * (sizes.n_entries + n)
     # Features: ours, that of training, a checksum's; with dropout also coins and what they leave.
     copies = (5 if settings.get("dropout", 0.0) else 3) if trains else 2
+    features = copies * sizes.feature_bytes
+    if settings.get("scale_features"):  # other numbers in the same places
+        features += 4 * sizes.n_numbers
     # Nodes × classes: labels, soft labels, states of a propagation, scores, gradients, answers.
     of_classes = (34 if "n_rounds" in settings else 26) if trains else 12
     if settings.get("architecture") == "DAGNN":  # all powers, with their gradients
         of_classes += 3 * n_steps
     # Nodes × hidden units: before and after, with their gradients.
     of_hidden = 4 * int(str(settings.get("n_hidden", 0)))
-    return copies * sizes.feature_bytes + 4 * n * (of_classes * sizes.n_classes + of_hidden) + graph
+    return features + 4 * n * (of_classes * sizes.n_classes + of_hidden) + graph
 
 
 def _steps(settings: dict[str, object]) -> int:

@@ -346,6 +346,26 @@ def test_a_download_never_replaces_a_file(tmp_path, server):
     assert (tmp_path / "tiny.npz").read_text() == "precious"
 
 
+@pytest.mark.parametrize("is_right", [True, False])
+def test_another_process_may_be_quicker_to_download_the_same(
+    tmp_path, server, tiny, monkeypatch, is_right
+):
+    there, download = tmp_path / "tiny.npz", catalog._download
+
+    def slow(*how):
+        content = download(*how)
+        there.write_bytes(tiny if is_right else b"another")
+        return content
+
+    monkeypatch.setattr(catalog, "_download", slow)
+    if is_right:
+        assert fetch("tiny", tmp_path, base_url=f"{server}/good") == there
+        assert there.read_bytes() == tiny
+        return
+    with pytest.raises(FileFormatError, match="damaged or another file"):
+        fetch("tiny", tmp_path, base_url=f"{server}/good")
+
+
 def test_what_is_shipped_needs_no_download(tmp_path):
     with pytest.raises(InvalidInputError, match=r"'cora' comes with proptrain\. Use load_dataset"):
         fetch("cora", tmp_path)

@@ -47,6 +47,33 @@ def test_given_ids_and_class_names_are_kept():
     assert data.n_classes == 4
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [("a", 1), ("a", 2), ("b", 1), ("b", 2)],
+        [("a",), ("a", 2), ("b", 1, 2), ()],
+        np.array([1, "a", (2, 3), None], dtype=object),
+    ],
+)
+def test_ids_may_be_anything(ids):
+    data = dataset(node_ids=ids)
+    assert data.node_ids.shape == (4,)
+    assert data.node_ids.tolist() == list(ids)
+
+
+@pytest.mark.parametrize(
+    ("ids", "told"),
+    [
+        ([("a", 1), ("a", 2), ("b", 1), ("a", 1)], "some occur twice"),
+        (np.array([1, "a", "a", None], dtype=object), "some occur twice"),
+        ([[1, 2], [3, 4], [5, 6], [7, 8]], "one for each node"),
+    ],
+)
+def test_ids_must_differ(ids, told):
+    with pytest.raises(InvalidInputError, match=told):
+        dataset(node_ids=ids)
+
+
 def test_all_labels_may_be_unknown():
     data = dataset(labels=np.full(4, -1))
     assert (data.n_classes, data.class_names) == (0, ())

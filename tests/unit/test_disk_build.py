@@ -451,10 +451,12 @@ def test_an_edge_list_that_cannot_be_used(tmp_path, content, error, match):
 def test_files_that_are_none(tmp_path):
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
     (tmp_path / "broken.csv.gz").write_bytes(b"\x1f\x8b no more")
+    (tmp_path / "latin.csv").write_bytes("von,zu,stärke\na,b,1\n".encode("latin-1"))
     (tmp_path / "edges.txt").write_text("a b\n")
     for name, error, match in (
         ("broken.parquet", FileFormatError, "cannot be read as .parquet"),
         ("broken.csv.gz", FileFormatError, "broken.csv.gz"),
+        ("latin.csv", FileFormatError, "must be text in UTF-8"),
         ("edges.txt", FileFormatError, "must be one of .csv"),
         ("nowhere.csv", UnreadableFileError, "does not exist"),
     ):

@@ -632,6 +632,15 @@ def test_without_edges_label_propagation_asks_the_nearest_fitted_nodes():
     np.testing.assert_allclose(few.predict_proba(SMALL[:1] + 1), [everyone], rtol=1e-12)
 
 
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_without_features_or_edges_a_new_node_is_told_by_no_arbitrary_nodes(make):
+    clf = lp(n_neighbors=3).fit(FEATURES, Y, graph=ADJACENCY)
+    told = clf.predict_proba(make(np.stack([np.zeros(FEATURES.shape[1]), FEATURES[0]])))
+    np.testing.assert_array_equal(told[0], clf.fallback_)
+    np.testing.assert_allclose(told[1], clf.predict_proba(make(FEATURES[:1]))[0])
+    assert not np.array_equal(told[1], clf.fallback_)
+
+
 @pytest.mark.parametrize("make", [pta, lp])
 @pytest.mark.parametrize("layout", [np.array, sp.csr_array])
 def test_the_fitted_features_without_their_edges_give_a_warning(make, layout):

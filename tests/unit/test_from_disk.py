@@ -115,6 +115,28 @@ def test_what_cannot_be_fitted_from_disk(cora, classifier, n_rows, match):
         fit_from_disk(classifier, cora.folder / "graph", cora.features[:n_rows], cora.y)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("learning_rate", -1, "above 0"),
+        ("n_hidden", "many", "a whole number"),
+        ("batch_size", 0, "None or a whole number"),
+        ("fast", "no", "True or False"),
+        ("clamp", 1, "True or False"),
+        ("weighting", "heavy", "one of adaptive"),
+        ("epsilon", 0, "a positive number"),
+        ("steps", -1, ""),
+    ],
+)
+def test_parameters_are_refused_before_any_propagation(cora, monkeypatch, name, value, wanted):
+    def hours(*_, **__):
+        raise AssertionError("propagated first")
+
+    monkeypatch.setattr("proptrain.propagate.blocked.BlockedEngine.propagate", hours)
+    with pytest.raises(InvalidInputError, match=f"{name} must be.*{wanted}"):
+        fit_from_disk(PTAClassifier(**{name: value}), cora.folder / "graph", cora.features, cora.y)
+
+
 def test_labels_must_be_as_many_as_nodes(cora):
     with pytest.raises(InvalidInputError, match="each of the graph's 900 nodes, got 899"):
         fit_from_disk(PTAClassifier(), cora.folder / "graph", cora.features, cora.y[:-1])

@@ -317,6 +317,16 @@ def test_what_would_have_no_effect_is_said(architecture, setting, heeded):
     )
 
 
+@pytest.mark.parametrize(("architecture", "n_reached"), [("MLP", 2), ("GCN", 6)])
+def test_steps_have_no_effect_on_whom_a_label_reaches_either(architecture, n_reached):
+    """A path of ten with a label at both ends."""
+    y = [0, *[-1] * 8, 1]
+    clf = gnn(architecture, steps=5, max_epochs=2, stopping_fraction=0)
+    with pytest.warns(UserWarning, match="steps=5 has no effect"):
+        clf.fit(np.eye(10), y, graph=[(i, i + 1) for i in range(9)])
+    assert clf.reached_.sum() == n_reached
+
+
 def test_correct_and_smooth_cannot_have_everything():
     fit_error("alpha, the weight of the restart", smooth(alpha=0))
     fit_error("steps must be a whole number", smooth(steps=-1))

@@ -102,6 +102,19 @@ def test_ids_of_other_types():
     assert read_tables(texts, as_category).dataset.node_ids.dtype == np.int64
 
 
+@pytest.mark.parametrize(
+    ("ids", "texts"),
+    [([1, "a", 2.0], ["1", "a", "2"]), ([(1, 2), (3, 4), (3, 5)], ["(1, 2)", "(3, 4)", "(3, 5)"])],
+)
+def test_ids_of_several_types_become_text(ids, texts):
+    nodes = pd.DataFrame({"id": pd.Series(ids, dtype=object), "x": [1, 2, 3]})
+    edges = pd.DataFrame({"a": ids[:1], "b": ids[2:]})
+    dataset = read_tables(edges, nodes).dataset
+    assert dataset.node_ids.dtype.kind == "U"
+    assert dataset.node_ids.tolist() == texts
+    assert dataset.graph.adjacency.tocoo().row.tolist() == [0, 2]
+
+
 def test_columns_are_found_by_name():
     nodes = pd.DataFrame({"x": [1, 2], "Node_ID": [5, 6]})
     for names in (("Source", "TARGET"), ("src", "dst"), ("from", "to")):

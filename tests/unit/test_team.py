@@ -13,6 +13,7 @@ from proptrain.train.loop import TrainSettings, train_predictor, trained_so_far
 from proptrain.train.snapshot import Snapshot
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.team import TorchTeam
+from proptrain.train.torch_backend import torch_backend
 
 N, F, C = 60, 12, 3
 
@@ -57,19 +58,26 @@ class Member:
         return self._sum(np.array(numbers, dtype=float)).tolist()
 
 
-def trained_by(size, batch_size):
-    """Train by so many threads; returns what each of them came to."""
-    team, results = Threads(size), [None] * size
-    how = {"settings": TrainSettings(max_epochs=12), "seed": 3, "batch_size": batch_size}
+def run_all(size, run):
+    """Have so many threads run at once, each with its number; returns what each came to."""
+    results = [None] * size
 
-    def run(rank):
-        results[rank] = train_predictor(*problem(), **how, team=team.member(rank))
+    def keep(rank):
+        results[rank] = run(rank)
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    threads = [threading.Thread(target=keep, args=(rank,)) for rank in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    return results
+
+
+def trained_by(size, batch_size):
+    """Train by so many threads; returns what each of them came to, and one alone."""
+    team = Threads(size)
+    how = {"settings": TrainSettings(max_epochs=12), "seed": 3, "batch_size": batch_size}
+    results = run_all(size, lambda rank: train_predictor(*problem(), **how, team=team.member(rank)))
     return results, train_predictor(*problem(), **how)
 
 
@@ -113,6 +121,14 @@ def test_a_team_needs_batches_and_can_be_judged_by_f_alone():
         train_predictor(features, soft, watched, team=member, batch_size=20)
 
 
+@pytest.mark.parametrize("how", [{"team": Threads(2).member(0)}, {"keeper": object()}])
+def test_a_team_and_snapshots_are_of_the_kernels(how):
+    """Another backend draws its dropout elsewhere: all would drop alike, and go on otherwise."""
+    backend = torch_backend(torch.device("cpu"))
+    with pytest.raises(InvalidInputError, match="compute with the kernels alone"):
+        train_predictor(*problem(), batch_size=20, backend=backend, **how)
+
+
 class Folders:
     """Keeps every snapshot in a folder of its own, and begins with the one it is told."""
 
@@ -147,6 +163,52 @@ def test_training_goes_on_from_a_snapshot_to_the_bit(tmp_path, dropout, at):
         assert one.history == whole.history
         for name, weight in whole.weights.items():
             np.testing.assert_array_equal(one.weights[name], weight)
+
+
+def test_a_team_with_dropout_goes_on_from_the_snapshot_of_one_to_the_bit(tmp_path):
+    """Three of 48 rows in batches of 20: their parts are of unequal length."""
+    settings = TrainSettings(max_epochs=8, dropout=0.5)
+
+    def train(first=None):
+        team = Threads(3)
+
+        def run(rank):
+            keeper = Folders(tmp_path, first)
+            if rank > 0:  # as on a cluster: all begin with what the first has kept
+                keeper.save = lambda _: None
+            how = {"settings": settings, "batch_size": 20, "keeper": keeper}
+            return train_predictor(*problem(), **how, team=team.member(rank))
+
+        return run_all(3, run)
+
+    whole, *others = train()
+    for one in (*others, *train(first=3)):
+        assert one.history == whole.history
+        for name, weight in whole.weights.items():
+            np.testing.assert_array_equal(one.weights[name], weight)
+
+
+def test_each_of_a_team_drops_its_own():
+    """Of two with the same rows, neither has the other's gradients."""
+    features, soft, stop = problem()
+    twice = np.concatenate([features, features]), np.concatenate([soft, soft])
+    watched = StoppingNodes(stop.nodes, stop.codes, twice[1])
+    team, gradients = Threads(2), {}
+
+    def run(rank):
+        member = team.member(rank)
+        add = member.add_gradients
+
+        def watch(parameters, loss):
+            gradients[rank] = parameters[0].grad.clone()
+            return add(parameters, loss)
+
+        member.add_gradients = watch
+        settings = TrainSettings(max_epochs=1, dropout=0.5)
+        return train_predictor(*twice, watched, settings=settings, batch_size=2 * N, team=member)
+
+    run_all(2, run)
+    assert not torch.equal(gradients[0], gradients[1])
 
 
 def test_a_broken_snapshot_is_noticed(tmp_path):

@@ -60,6 +60,16 @@ def test_sparse_features_count_by_what_is_stored():
     )
 
 
+@pytest.mark.parametrize("n_stored", [None, 50_000])
+def test_features_that_are_brought_to_ordinary_size_count_once_more(n_stored):
+    sizes = replace(SIZES, n_stored=n_stored)
+    scaled, not_scaled = (
+        estimate_fit(PTAPlusClassifier(scale_features=scales), sizes).memory
+        for scales in (True, False)
+    )
+    assert scaled - not_scaled == 4 * sizes.n_numbers
+
+
 def test_rounds_and_networks_count_as_epochs_and_what_trains_nothing_has_none():
     plus = PTAPlusClassifier(n_rounds=2, n_networks=3, max_epochs=50)
     assert estimate_fit(plus, SIZES).max_epochs == 450

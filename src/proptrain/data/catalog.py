@@ -25,6 +25,7 @@ from proptrain.errors import (
     DownloadError,
     FileFormatError,
     InvalidInputError,
+    OutputExistsError,
     UnreadableFileError,
     unknown_name,
 )
@@ -210,6 +211,8 @@ def fetch(
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as temporary:
             temporary.write_bytes(content)
+    except OutputExistsError:  # another process was quicker
+        check_file(path, entry)
     except OSError as fault:
         reason = (fault.strerror or str(fault)).rstrip(".")
         raise DownloadError(

@@ -46,7 +46,7 @@ class Dataset:
         settled = {
             "features": check_features(self.features),
             "labels": labels,
-            "node_ids": np.array(node_ids),
+            "node_ids": _one_each(node_ids),
             "class_names": names,
         }
         for name, value in settled.items():
@@ -69,7 +69,7 @@ class Dataset:
                     f"{name} must have one row for each of the graph's {self.graph.n_nodes:,} "
                     f"nodes, got {size:,}."
                 )
-        if len(np.unique(self.node_ids)) != self.graph.n_nodes:
+        if _count_distinct(self.node_ids) != self.graph.n_nodes:
             raise InvalidInputError("node_ids must differ from one another; some occur twice.")
 
     def _check_codes(self, n_classes: int) -> None:
@@ -97,6 +97,27 @@ class Dataset:
             f"Dataset({self.name!r}, {self.n_nodes:,} nodes, {self.graph.n_edges:,} edges, "
             f"{self.features.shape[1]:,} features, {self.n_classes} classes)"
         )
+
+
+def _one_each(ids: Any) -> NDArray[Any]:
+    """Return a copy of ids, shape (n,); tuples and the like are one id each, and stay objects."""
+    try:
+        array = np.array(ids)
+    except ValueError:  # sequences of unequal length
+        array = np.array(None)
+    return array if array.ndim == 1 else np.fromiter(ids, dtype=object, count=len(ids))
+
+
+def _count_distinct(ids: NDArray[Any]) -> int:
+    if ids.dtype != object:
+        return len(np.unique(ids))
+    try:
+        return len(set(ids.tolist()))  # not sorted: ids of several types have no order
+    except TypeError as error:
+        raise InvalidInputError(
+            "node_ids must be values that can be compared, such as text, numbers or tuples, one "
+            f"for each node: {error}. Turn them into text first."
+        ) from error
 
 
 def _checked_codes(labels: Any) -> NDArray[np.int64]:

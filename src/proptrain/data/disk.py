@@ -38,6 +38,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
+
+# Whoever reads blocks finds both here as well.
+from proptrain.data.indices import inverse as inverse  # noqa: PLC0414
+from proptrain.data.indices import is_order as is_order  # noqa: PLC0414
 from proptrain.data.indices import with_short_indices
 from proptrain.data.manifest import StoredArray, read_manifest
 from proptrain.data.mapped import forget, parts_of
@@ -272,32 +276,12 @@ def cut_rows(
         first = last
 
 
-def inverse(order: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of each node in an order.
-
-    >>> inverse(np.array([2, 0, 1]))
-    array([1, 2, 0])
-    """
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return place
-
-
 def decoded(values: NDArray[Any], name: str) -> NDArray[Any]:
     """Return text for bytes in UTF-8, and whatever else as it is."""
     try:
         return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{name} must hold text in UTF-8, but does not ({error}).") from error
-
-
-def is_order(order: NDArray[Any], n_nodes: int) -> bool:
-    """Tell whether an array names each node once."""
-    if len(order) != n_nodes or (n_nodes and not 0 <= order.min() <= order.max() < n_nodes):
-        return False
-    seen = np.zeros(n_nodes, dtype=bool)
-    seen[order] = True
-    return bool(seen.all())
 
 
 def checksum_of(path: Path) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gzip
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.table_files import check_row_count, not_a_table
+from proptrain.data.table_files import (
+    check_row_count,
+    empty_table,
+    find_separator,
+    is_separated,
+    told_in_our_words,
+)
 from proptrain.data.tables import edge_columns, require_column
 from proptrain.data.unpacking import unpacking
-from proptrain.errors import (
-    FileFormatError,
-    ProptrainError,
-    TableError,
-    UnreadableFileError,
-)
+from proptrain.errors import TableError
 
 _ROWS = 1 << 18
 """Rows of a batch."""
@@ -29,7 +28,6 @@ _CSV_BLOCK = 1 << 22
 """Bytes of a CSV file that are read at a time."""
 _LONGEST = 200
 """Bytes of an id: all ids of a graph take as many as the longest."""
-_SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +55,7 @@ class EdgeFile:
 
     def batches(self) -> Iterator[EdgeBatch]:
         """Yield all rows, a batch at a time."""
-        with _told_in_our_words(self.path):
+        with told_in_our_words(self.path):
             for table, share in self._parquet() if not self.separator else self._separated():
                 sources, targets = self._ids(table, self.source), self._ids(table, self.target)
                 weights = None if self.weight is None else self._weights(table)
@@ -127,16 +125,11 @@ def open_edges(
     path: Path, source: str | None = None, target: str | None = None, weight: str | None = None
 ) -> EdgeFile:
     """Look at the beginning of a file and settle which of its columns are the ends of an edge."""
-    is_separated = path.name.lower().endswith(_SEPARATED)
-    if not is_separated and path.suffix.lower() != ".parquet":
-        raise FileFormatError(
-            f"An edge list must be one of {', '.join(_SEPARATED)}, .parquet; got {path.name}."
-        )
-    with _told_in_our_words(path):
-        if not path.is_file():
-            what = "is a directory" if path.is_dir() else "does not exist"
-            raise UnreadableFileError(f"An edge list must be a file, but {path} {what}.")
-        names, separator = _header(path) if is_separated else (_parquet_names(path), "")
+    with told_in_our_words(path):
+        if is_separated(path, "An edge list", "Save it in one of these formats."):
+            separator, names = _header(path)
+        else:
+            separator, names = "", _parquet_names(path)
     if len(set(names)) < len(names):
         raise TableError(f"Column names must differ, but {path.name} has {', '.join(names)}.")
     ends = edge_columns(names, source, target, path.name)
@@ -153,18 +146,17 @@ def _parquet_names(path: Path) -> list[str]:
     return list(metadata.schema.to_arrow_schema().names)
 
 
-def _header(path: Path) -> tuple[list[str], str]:
+def _header(path: Path) -> tuple[str, list[str]]:
     with path.open("rb") as raw, unpacking(raw, path.name) as text:
         line = text.readline(_CSV_BLOCK).decode("utf-8-sig")
     if not line.strip():
-        raise FileFormatError(
-            f"{path.name} is empty. It must have a line of column names and a line for each edge."
-        )
-    separator = "\t" if ".tsv" in path.name.lower() else ","
-    if separator == "," and "," not in line and ";" in line:  # a spreadsheet of many countries
-        separator = ";"
-    (names,) = csv.reader([line.rstrip("\r\n")], delimiter=separator)
-    return [name.strip() for name in names], separator
+        raise empty_table(path)
+
+    def names_by(separator: str) -> list[str]:
+        (names,) = csv.reader([line.rstrip("\r\n")], delimiter=separator)
+        return [name.strip() for name in names]
+
+    return find_separator(path, names_by)
 
 
 def ids_of(column: Any) -> NDArray[Any]:
@@ -220,20 +212,3 @@ def _as_bytes(column: Any) -> NDArray[np.bytes_]:
     is_filled = np.arange(longest) < np.diff(ends)[:, None]
     ids[is_filled] = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
     return ids.view(f"S{longest}").ravel()
-
-
-@contextmanager
-def _told_in_our_words(path: Path) -> Iterator[None]:
-    """Say why a file could not be read."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except ProptrainError:
-        raise
-    except (pa.ArrowException, UnicodeError, EOFError, gzip.BadGzipFile, csv.Error) as error:
-        raise not_a_table(path, error) from error
-    except OSError as error:
-        if error.errno is None:  # of a decoder's making
-            raise FileFormatError(f"{path.name} is cut short or damaged: {error}.") from error
-        raise UnreadableFileError(f"{path} cannot be read: {error.strerror}.") from error

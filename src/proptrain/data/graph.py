@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.data.indices import in_native_order, with_short_indices
+from proptrain.data.indices import in_native_order, inverse, is_order, with_short_indices
 from proptrain.errors import GraphError
 
 
@@ -98,15 +98,13 @@ class Graph:
         >>> path.renumbered(np.array([2, 0, 1])).degrees
         array([0., 1., 1.])
         """
-        if not np.array_equal(np.sort(order), np.arange(self.n_nodes)):
+        if not is_order(order, self.n_nodes):
             raise GraphError(
                 f"An order must name each of the graph's {self.n_nodes:,} nodes once, by numbers "
                 f"from 0; got {len(order):,} numbers."
             )
-        number = np.empty_like(order)
-        number[order] = np.arange(self.n_nodes)
         rows = self.adjacency[order]
-        parts = (rows.data, number[rows.indices], rows.indptr)
+        parts = (rows.data, inverse(order)[rows.indices], rows.indptr)
         adjacency = with_short_indices(sp.csr_array(parts, shape=self.adjacency.shape))
         adjacency.sort_indices()
         return Graph.from_clean(adjacency, self.counts)

@@ -1,4 +1,4 @@
-"""How matrices are stored."""
+"""How matrices are stored, and numbered."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 
 def with_short_indices(matrix: sp.csr_array) -> sp.csr_array:
@@ -23,3 +24,23 @@ def with_short_indices(matrix: sp.csr_array) -> sp.csr_array:
 def in_native_order(array: Any) -> Any:
     """Return an array or sparse matrix whose numbers have this machine's order of bytes."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def inverse(order: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of each node in an order.
+
+    >>> inverse(np.array([2, 0, 1]))
+    array([1, 2, 0])
+    """
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place
+
+
+def is_order(order: NDArray[Any], n_nodes: int) -> bool:
+    """Tell whether an array names each node once."""
+    if len(order) != n_nodes or (n_nodes and not 0 <= order.min() <= order.max() < n_nodes):
+        return False
+    seen = np.zeros(n_nodes, dtype=bool)
+    seen[order] = True
+    return bool(seen.all())

@@ -43,7 +43,7 @@ def knn_graph(
     n_nodes = int(matrix.shape[0])
     comparable = np.arange(n_nodes)
     if metric == "cosine":
-        comparable = np.flatnonzero(np.asarray((matrix != 0).sum(axis=1)).ravel())
+        comparable = np.flatnonzero(has_direction(matrix))
     n_wanted = min(n_neighbors, len(comparable) - 1)
     if n_wanted < 1:
         return Graph.without_edges(n_nodes)
@@ -55,6 +55,15 @@ def knn_graph(
     edges = (comparable[starts], comparable[ends])
     ones = np.ones(len(starts), dtype=np.float32)
     return Graph(sp.coo_array((ones, edges), shape=(n_nodes, n_nodes)))
+
+
+def has_direction(rows: Any) -> NDArray[np.bool_]:
+    """Tell which rows of features (n, f) the cosine metric can compare: those that are not zero.
+
+    >>> has_direction(np.array([[0.0, 2.0], [0.0, 0.0]]))
+    array([ True, False])
+    """
+    return np.ravel((rows != 0).sum(axis=1)) > 0
 
 
 def in_range(rows: Any, metric: Metric = "cosine") -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -66,17 +67,44 @@ def table_name(source: Any) -> str:
 
 
 def _read_file(path: Path, text_columns: TextColumns) -> pd.DataFrame:
-    is_separated = path.name.lower().endswith(_SEPARATED)
-    if not is_separated and path.suffix.lower() != ".parquet":
+    advice = "Save it in one of these formats, or pass a pandas DataFrame."
+    with told_in_our_words(path):
+        if is_separated(path, "A table", advice):
+            return _read_separated(path, text_columns)
+        return _read_parquet(path)
+
+
+def is_separated(path: Path, what: str, advice: str) -> bool:
+    """Tell whether a file is CSV or TSV, or else Parquet; raise if it is neither, or no file."""
+    separated = is_text_file(path)
+    if not separated and path.suffix.lower() != ".parquet":
         raise FileFormatError(
-            f"A table must be one of {', '.join(_SEPARATED)}, .parquet; got {path.name}. "
-            "Save it in one of these formats, or pass a pandas DataFrame."
+            f"{what} must be one of {', '.join(_SEPARATED)}, .parquet; got {path.name}. {advice}"
         )
+    if not path.is_file():
+        found = "is a directory" if path.is_dir() else "does not exist"
+        raise UnreadableFileError(f"{what} must be a file, but {path} {found}.")
+    return separated
+
+
+def find_separator(path: Path, names_by: Callable[[str], list[str]]) -> tuple[str, list[str]]:
+    """Return what stands between cells, and the column names, which a separator leads to.
+
+    >>> find_separator(Path("edges.csv"), lambda separator: "from;to".split(separator))
+    (';', ['from', 'to'])
+    """
+    separator = "\t" if ".tsv" in path.name.lower() else ","
+    names = names_by(separator)
+    if separator == "," and len(names) == 1 and ";" in names[0]:  # a spreadsheet of many countries
+        return ";", names_by(";")
+    return separator, names
+
+
+@contextmanager
+def told_in_our_words(path: Path) -> Iterator[None]:
+    """Say why a file could not be read."""
     try:
-        if not path.is_file():
-            what = "is a directory" if path.is_dir() else "does not exist"
-            raise UnreadableFileError(f"A table must be a file, but {path} {what}.")
-        return _read_separated(path, text_columns) if is_separated else _read_parquet(path)
+        yield
     except ProptrainError:
         raise
     except Exception as error:
@@ -91,25 +119,24 @@ def _explain(error: Exception, path: Path) -> Exception:
     if isinstance(error, OSError) and error.errno is not None:
         return UnreadableFileError(f"{path} cannot be read: {error.strerror}.")
     if isinstance(error, pd.errors.EmptyDataError):
-        return FileFormatError(
-            f"{path.name} is empty. It must have a line of column names and a line for each row."
-        )
+        return empty_table(path)
     if isinstance(error, UnicodeError):
         return FileFormatError(
             f"{path.name} must be text in UTF-8, but is not ({error}). Save it again as UTF-8."
         )
     if isinstance(error, MemoryError):
         return error
-    # Parsers have many ways to fail on garbage.
-    return not_a_table(path, error)
-
-
-def not_a_table(path: Path, error: BaseException) -> FileFormatError:
-    """Return our error for what a parser refuses, in one line."""
-    told = " ".join(str(error).split())
+    told = " ".join(str(error).split())  # parsers have many ways to fail on garbage
     return FileFormatError(
         f"{path.name} cannot be read as {path.suffix}: {told}. Check that it is whole, and "
         "that every row has as many cells as there are column names."
+    )
+
+
+def empty_table(path: Path) -> FileFormatError:
+    """Return our error for a file that does not even have column names."""
+    return FileFormatError(
+        f"{path.name} is empty. It must have a line of column names and a line for each row."
     )
 
 
@@ -145,12 +172,12 @@ def _read_csv(path: Path, **how: Any) -> pd.DataFrame:
 def _read_separated(path: Path, text_columns: TextColumns) -> pd.DataFrame:
     import pandas as pd
 
-    separator = "\t" if ".tsv" in path.name.lower() else ","
     how: dict[str, Any] = {"skipinitialspace": True, "index_col": False}
-    names = list(_read_csv(path, sep=separator, nrows=0, **how).columns)
-    if separator == "," and len(names) == 1 and ";" in names[0]:  # a spreadsheet of many countries
-        separator = ";"
-        names = list(_read_csv(path, sep=separator, nrows=0, **how).columns)
+
+    def names_by(separator: str) -> list[str]:
+        return list(_read_csv(path, sep=separator, nrows=0, **how).columns)
+
+    separator, names = find_separator(path, names_by)
     text = text_columns(names) if callable(text_columns) else text_columns
     with warnings.catch_warnings():
         # Cells beyond the last column name would be dropped with no more than a warning.

@@ -58,7 +58,8 @@ def read_tables(
     """Make a data set from an edge table and a node table.
 
     Each is a path (.csv, .csv.gz, .tsv, .parquet), a pandas DataFrame or a pyarrow Table. Ids may
-    be anything; those in text files are read as text, so that "001" stays what it is. ``id`` is
+    be anything; those in text files are read as text, so that "001" stays what it is, and those of
+    several types become text. ``id`` is
     by default a column of that name or the first, ``source`` and ``target`` those named
     source/target, src/dst or from/to, or the first two. Columns of the node table other than id
     and ``label`` become features; without ``label`` every label is unknown.
@@ -219,15 +220,21 @@ def edge_columns(
 
 
 def _own_type(ids: pd.Series) -> NDArray[Any]:
-    """Make an array of ids that keeps their type; text as NumPy text, which needs no pickle."""
+    """Make an array of ids that keeps their type; text as NumPy text, which needs no pickle.
+
+    Ids of several types become text.
+    """
     from pandas.api import types
 
     if isinstance(ids.dtype, types.CategoricalDtype):
         ids = ids.astype(ids.cat.categories.dtype)
     if types.is_integer_dtype(ids.dtype):
         return np.asarray(ids, dtype=np.uint64 if ids.dtype.kind == "u" else np.int64)
-    if types.infer_dtype(ids) == "string":
+    kind = types.infer_dtype(ids)
+    if kind == "string":
         return np.asarray(ids, dtype=str)
+    if kind in ("mixed", "mixed-integer"):  # as edges are looked up, and as a model can be saved
+        return np.asarray(as_text(ids), dtype=str)
     return np.asarray(ids)
 
 

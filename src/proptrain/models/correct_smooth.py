@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from proptrain.classifier import GraphClassifier, Layout, is_reached, needed
 from proptrain.data.dataset import Features
-from proptrain.ensemble.predictions import to_distributions
+from proptrain.ensemble.predictions import spread_or_own
 from proptrain.problem import pose_problem
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import one_hot
@@ -120,7 +120,7 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         corrected = f + np.divide(mean_size, size, out=np.zeros_like(size), where=told) * spread
         corrected[train] = truth[train]
         smoothed = engine.propagate(corrected, self._scheme())
-        return to_distributions(np.maximum(smoothed, 0), to_distributions(f, f))
+        return spread_or_own(np.maximum(smoothed, 0), f)
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         new = predict_probabilities(self.weights_, needed(features))

@@ -161,7 +161,8 @@ class GNNClassifier(GraphClassifier):
                 )
 
     def _n_steps(self) -> int:
-        return _STEPS[self.architecture] if self.steps is None else self.steps
+        is_heeded = self.architecture in _ONLY_FOR["steps"][1]
+        return self.steps if is_heeded and self.steps is not None else _STEPS[self.architecture]
 
     def _scheme(self) -> Scheme:
         if self.architecture == "PPNP":

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from proptrain.classifier import GraphClassifier, Layout, checksum, is_reached
 from proptrain.data.dataset import Features
 from proptrain.data.extend import count_new_nodes
-from proptrain.data.knn import in_range
+from proptrain.data.knn import has_direction, in_range
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import to_distributions
 from proptrain.errors import InvalidInputError, check_count
@@ -29,7 +29,7 @@ class LabelPropagationClassifier(GraphClassifier):
 
     Features serve only to build a graph where none is given, so ``graph`` is "knn" by default,
     and X may be None where a graph is. A new node is told by its edges, or without them by its
-    nearest fitted nodes.
+    nearest fitted nodes; one without any feature gets the probabilities of ``unreached``.
 
     The parameters alpha, steps, scheme, normalisation, clamp, n_neighbors, device, unlabelled and
     random_state are those of `PTAClassifier`.
@@ -131,7 +131,8 @@ class LabelPropagationClassifier(GraphClassifier):
         nearest.fit(in_range(self.features_))
         neighbours = nearest.kneighbors(in_range(features), return_distance=False)  # (m, k)
         shares: NDArray[np.float64] = self.label_distributions_[neighbours].mean(axis=1)
-        return shares
+        # To a row of zeros all nodes are equally far, and which came first would decide.
+        return np.where(has_direction(features)[:, np.newaxis], shares, self.fallback_)
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         n_old = self.graph_.n_nodes

@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.data.mapped import forget, room_for, row_sums
+from proptrain.train.adam import Adam
 from proptrain.train.backend import Backend
 from proptrain.train.learner import Forward, Targets, finite, judged_rows
-from proptrain.train.predictor import Network
+from proptrain.train.predictor import Network, coins
 from proptrain.train.snapshot import named, random_to_json, set_random, unnamed
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.team import ALONE, Team, part_of
@@ -87,7 +88,7 @@ class BatchLearner:
         self._judged_rows = judged_rows(self._trained_rows, stop)
         random = np.random.default_rng([seed, 1])  # beside the weights' own
         self._batches = Batches(self._trained_rows, batch_size, random)
-        self._size, self._team = batch_size, team
+        self._size, self._team, self._seed = batch_size, team, seed
         self._model, self._features, self._soft_labels = model, features, soft_labels
         self._stop, self._weighting, self._backend = stop, weighting, backend
         self._loss_weight = settings.loss_weight
@@ -96,6 +97,7 @@ class BatchLearner:
 
     def step(self, epoch: int) -> float:
         """Make the steps of an epoch; returns the losses that they were made with, added up."""
+        self._shake_coins(epoch)
         losses, penalties = [], []
         for rows in self._batches:
             losses.append(self._find_gradients(rows, epoch))
@@ -103,6 +105,15 @@ class BatchLearner:
             finite(losses[-1] + penalties[-1], epoch)
             self._optimiser.step()
         return sum(losses) + sum(penalties) / len(penalties)
+
+    def _shake_coins(self, epoch: int) -> None:
+        """Let each of a team drop what is its own, and the same whenever it comes to this epoch.
+
+        Else all would drop alike, and after parts of unequal length nobody could go on from another
+        one's snapshot. One alone goes on with the coins it has, as in training without batches.
+        """
+        if self._team.size > 1:
+            self._model.random = coins([self._seed, epoch, self._team.rank])
 
     def _find_gradients(self, rows: NDArray[np.int64], epoch: int) -> float:
         """Leave the gradients of a batch with the parameters; returns its loss."""
@@ -143,16 +154,21 @@ class BatchLearner:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what the next epoch depends on beside the weights: arrays, and what JSON holds."""
-        randoms = {"batches": self._batches.random, "dropout": self._model.random}
+        assert isinstance(self._optimiser, Adam)  # the kernels': no other is asked for snapshots
+        randoms = {"batches": self._batches.random}
+        if self._team.size == 1:  # a team's begin anew in every epoch
+            randoms["dropout"] = self._model.random
         return named("optimiser", self._optimiser.state()), {
             name: random_to_json(random) for name, random in randoms.items()
         }
 
     def go_on(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Go on from what `state` returned."""
+        assert isinstance(self._optimiser, Adam)
         self._optimiser.set_state(unnamed("optimiser", arrays))
         set_random(self._batches.random, numbers["batches"])
-        set_random(self._model.random, numbers["dropout"])
+        if "dropout" in numbers:
+            set_random(self._model.random, numbers["dropout"])
 
     def _forward(
         self, rows: NDArray[np.int64], *, drop: bool = False

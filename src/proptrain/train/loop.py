@@ -76,6 +76,14 @@ class TrainSettings:
                 raise InvalidInputError(f"{name} must be {wanted}, got {getattr(self, name)!r}.")
 
 
+def check_batch_size(value: Any) -> None:
+    """Raise unless training can be in batches of this size, or in none."""
+    if not (value is None or _is_count(value)):
+        raise InvalidInputError(
+            f"batch_size must be None or a whole number, at least 1, got {value!r}."
+        )
+
+
 def _is_count(value: Any) -> bool:
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return is_whole and int(value) >= 1
@@ -164,12 +172,13 @@ def train_predictor(
         raise InvalidInputError("Other networks than the two layers train with the kernels alone.")
     if network is not None and batch_size is not None:
         raise InvalidInputError("Only the two layers, in which nodes are apart, train in batches.")
-    if not (batch_size is None or _is_count(batch_size)):
-        raise InvalidInputError(
-            f"batch_size must be None or a whole number, at least 1, got {batch_size!r}."
-        )
+    check_batch_size(batch_size)
     if batch_size is None and (keeper is not None or team.size > 1):
         raise InvalidInputError("Several processes, and snapshots, need a batch_size.")
+    if backend is not KERNELS and (keeper is not None or team.size > 1):
+        raise InvalidInputError(
+            "Several processes, and training with snapshots, compute with the kernels alone."
+        )
     if team.size > 1 and stop.read_out is not None:
         raise InvalidInputError("Several processes can stop by f alone, without a read_out.")
     if settings.mean_from is not None and keeper is not None:

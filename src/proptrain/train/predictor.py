@@ -81,8 +81,13 @@ class Predictor(Network):
 
 
 def coins_beside(generator: torch.Generator) -> np.random.Generator:
-    """Return a generator for dropout with the seed of the weights' own, but a faster one."""
-    return np.random.Generator(np.random.SFC64(generator.initial_seed()))  # millions a step
+    """Return a generator for dropout with the seed of the weights' own."""
+    return coins(generator.initial_seed())
+
+
+def coins(seed: int | list[int]) -> np.random.Generator:
+    """Return a generator for dropout."""
+    return np.random.Generator(np.random.SFC64(seed))  # a fast one: millions a step
 
 
 def initial_weight(n_in: int, n_out: int, generator: torch.Generator) -> nn.Parameter:
