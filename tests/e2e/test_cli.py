@@ -411,6 +411,8 @@ def test_evaluate_a_named_set(run, tmp_path):
     two = run("evaluate", "cora", "--runs", 2, "--method", "LP")
     assert two.out.count("±") == 1
     assert "cora: accuracy in percent over 1 runs" in one_line(text.out)
+    many = run("evaluate", "cora", "--runs", 21, "--method", "LP")  # a split twice would be a copy
+    assert "LP (20 runs)" in one_line(many.out)
 
 
 def test_data_list_and_check(run, tmp_path):

@@ -222,6 +222,16 @@ def test_all_runs_come_in_order_with_every_method_on_every_split():
     ]
 
 
+def test_what_has_no_initialisation_runs_once_on_a_split():
+    """Copies of a run would pass for more of them, and narrow the interval."""
+    runs = [r for r, _ in run_all(make_dataset(), [SPY, METHODS["LP"]], SMALL, 41)]
+    own = {name: [r for r in runs if r.method == name] for name in ("spy", "LP")}
+    assert [(r.split_seed, r.init_seed) for r in own["spy"]] == SMALL.seeds(41)
+    assert [(r.split_seed, r.init_seed) for r in own["LP"]] == SMALL.seeds(20)
+    spy, lp = summarise(runs)
+    assert (len(spy.accuracies), len(lp.accuracies)) == (41, 20)
+
+
 # --- the protocol for a graph of one's own ----------------------------------------------------
 
 

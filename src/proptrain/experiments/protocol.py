@@ -227,10 +227,25 @@ def _with_noise(
     )
 
 
+def list_runs(
+    methods: list[Method], protocol: Protocol, n_runs: int
+) -> list[tuple[Method, int, int]]:
+    """List the method, split seed and initialisation of each run, the methods of a split together.
+
+    What does not train has no initialisation: a second run on a split would be a copy of the
+    first, and copies would narrow its interval.
+    """
+    return [
+        (method, split_seed, init_seed)
+        for split_seed, init_seed in protocol.seeds(n_runs)
+        for method in methods
+        if method.trains or init_seed == 0
+    ]
+
+
 def run_all(
     dataset: Dataset, methods: list[Method], protocol: Protocol, n_runs: int
 ) -> Iterator[tuple[Run, Any]]:
-    """Yield the result of every run as it is done, the methods of a split one after another."""
-    for split_seed, init_seed in protocol.seeds(n_runs):
-        for method in methods:
-            yield run_once(dataset, method, protocol, split_seed, init_seed)
+    """Yield the result of every run of `list_runs` as it is done, with the fitted classifier."""
+    for method, split_seed, init_seed in list_runs(methods, protocol, n_runs):
+        yield run_once(dataset, method, protocol, split_seed, init_seed)
