@@ -376,7 +376,14 @@ def test_a_summary_for_each_method_in_the_order_they_ran():
 # --- methods ----------------------------------------------------------------------------------
 
 
-PTA_OF_PLUS = {"n_rounds": 0, "trust": False, "balance": 0.0, "mass_per_class": None}
+PTA_OF_PLUS = {
+    "n_rounds": 0,
+    "trust": False,
+    "balance": 0.0,
+    "mass_per_class": None,
+    "scale_features": False,
+    "keep_sizes": False,
+}
 
 
 def test_methods_have_the_papers_settings():
