@@ -337,6 +337,7 @@ def test_evaluate_on_ones_own_data(run, at_papers, tmp_path):
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(lines) == told["methods"]["LP"]["runs"] == 2  # named twice, run once
     fields = "dataset method split_seed init_seed accuracy stop_accuracy epochs best_epoch seconds"
+    fields += " labels_per_class code"
     assert all(list(line) == fields.split() for line in lines)
     assert told["methods"]["LP"]["mean"] == pytest.approx(np.mean([x["accuracy"] for x in lines]))
     assert told["methods"]["LP"]["low"] <= told["methods"]["LP"]["high"]

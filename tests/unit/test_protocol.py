@@ -28,6 +28,8 @@ from proptrain.experiments.statistics import (
     paired_p_value,
 )
 from proptrain.experiments.summary import summarise
+from proptrain.experiments.tasks import task_of
+from proptrain.experiments.versions import code_digest
 
 SMALL = Protocol(n_known=30, per_class=4, n_stop=10, alpha=0.25)
 
@@ -85,10 +87,35 @@ def test_a_run_shows_the_labels_of_training_and_stopping_nodes_only():
         epochs=17,
         best_epoch=5,
         seconds=run.seconds,
+        labels_per_class=4,
+        alpha=0.25,
+        code=code_digest(),
     )
-    assert run.to_json() == {name: vars(run)[name] for name in list(vars(run))[:9]}
+    told = [*list(vars(run))[:9], "labels_per_class", "alpha", "code"]
+    assert run.to_json() == {name: vars(run)[name] for name in told}
     assert Run.from_json(run.to_json()) == run
     assert 0 <= run.seconds < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha", "per_class", "told"),
+    [
+        ("small", 0.1, 4, {"labels_per_class": 4}),
+        ("ms_academic", 0.2, 4, {"labels_per_class": 4}),  # its own
+        ("ms_academic", 0.1, 4, {"labels_per_class": 4, "alpha": 0.1}),
+        ("small", 0.1, 20, {}),
+    ],
+)
+def test_a_run_says_what_was_not_as_usual(name, alpha, per_class, told):
+    dataset = replace(make_dataset(n=200), name=name)
+    protocol = Protocol(n_known=100, per_class=per_class, n_stop=10, alpha=alpha)
+    run, _ = run_once(dataset, SPY, protocol, 11, 0)
+    written = run.to_json()
+    assert {key: written[key] for key in ("labels_per_class", "alpha") if key in written} == told
+    assert Run.from_json(written) == run
+    # Nor is it taken for one by the paper's protocol.
+    usual = replace(run, labels_per_class=None, alpha=None)
+    assert (task_of(run) == task_of(usual)) == (told == {})
 
 
 def test_test_labels_cannot_change_what_is_told():

@@ -6,17 +6,21 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import MISSING, asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 
 import numpy as np
 
+from proptrain.data.catalog import CATALOG
 from proptrain.data.dataset import Dataset
 from proptrain.data.labels import check_classes
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, Split, seeds_for, split_nodes
 from proptrain.errors import InvalidInputError, LabelError
+from proptrain.experiments.versions import code_digest
 
 if TYPE_CHECKING:  # the methods bring torch along, which reading results does not need
     from proptrain.experiments.methods import Method
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,15 @@ class Run:
     noise: float | None = None
     """The rate of wrong edges or labels, where an experiment varies it."""
     labels_per_class: int | None = None
-    """Training labels of each class, where an experiment varies it."""
+    """Training labels of each class, where they are not the paper's 20."""
     labels_alone: bool = False
     """Whether no stopping nodes were given beside the training labels."""
     noise_kind: str | None = None
     """What the noise is in; see `proptrain.experiments.specs.NoiseKind`."""
     steps: int = 10
     """Steps of propagation."""
+    alpha: float | None = None
+    """Weight of the restart, where it is not the data set's own."""
     timed: bool = False
     """Whether it had the machine for itself, so that its time can be compared."""
     validation: bool = False
@@ -165,6 +171,7 @@ def run_once(
     What is measured are the true labels, and so is what training stops by, unless the kind of noise
     says otherwise.
     """
+    code = code_digest()  # before a long run, during which somebody may edit a file
     split = protocol.split(dataset, split_seed)
     given = _with_noise(dataset, split, noise_kind, noise, split_seed)
     labels = np.full(dataset.n_nodes, -1)
@@ -192,11 +199,24 @@ def run_once(
         seconds=round(seconds, 3),
         noise=noise,
         noise_kind=noise_kind,
+        labels_per_class=_unless(Protocol.per_class, protocol.per_class),
         labels_alone=labels_alone,
         steps=steps,
+        alpha=_unless(_own_alpha(dataset), protocol.alpha),
         validation=protocol.for_tuning,
+        code=code,
     )
     return run, classifier
+
+
+def _unless(usual: T, given: T) -> T | None:
+    """Return what was given, or None if it is the usual."""
+    return None if given == usual else given
+
+
+def _own_alpha(dataset: Dataset) -> float:
+    entry = CATALOG.get(dataset.name)
+    return Protocol.alpha if entry is None else entry.alpha
 
 
 def _with_noise(
