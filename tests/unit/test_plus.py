@@ -10,6 +10,7 @@ from proptrain import (
     PPR,
     Graph,
     LocalEngine,
+    Power,
     PTAClassifier,
     PTAPlusClassifier,
     extend_graph,
@@ -442,3 +443,17 @@ def test_with_wrong_labels_on_the_shipped_graph_it_is_far_ahead_of_pta():
         )
     ]
     assert right[1] > right[0] + 0.03
+
+
+def test_a_node_that_nothing_reaches_keeps_its_own_prediction_fitted_or_new():
+    features, _, labels, graph = unequal_classes()
+    lonely = len(labels)
+    larger = Graph(sp.block_diag([graph.adjacency, sp.csr_array((1, 1))], format="csr"))
+    without_loops = {"normalisation": "row", "scheme": Power(2)}
+    clf = PTAPlusClassifier(random_state=0, max_epochs=60, **without_loops)
+    clf.fit(np.concatenate([features, features[:1]]), np.append(labels, -1), graph=larger)
+    assert clf.class_factors_.min() < 1
+    own = clf.predict_proba(features[:1])
+    np.testing.assert_allclose(clf.label_distributions_[[lonely]], own, atol=1e-6)
+    told = clf.predict_proba(features[:1], np.zeros((0, 2), dtype=int))
+    np.testing.assert_allclose(told, own, atol=1e-6)
