@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proptrain import cli, load_dataset
+from proptrain import LabelPropagationClassifier, cli, load_dataset, save_model
 from proptrain.cli.fit import METHOD_NAMES
 from proptrain.data.catalog import find_file
 from proptrain.experiments.methods import METHODS
@@ -325,6 +325,15 @@ def test_parquet_in_and_out(run, at_papers, tmp_path):
     assert run("predict", "model", "--out", tmp_path / "p.csv").code == 0
     from_csv = pd.read_csv(tmp_path / "p.csv", dtype=str)["probability"].map(float)
     np.testing.assert_array_equal(from_csv, table["probability"])
+
+
+def test_ids_of_several_types_go_into_csv_and_are_refused_for_parquet(run, tmp_path):
+    clf = LabelPropagationClassifier().fit(None, ["a", "", "b"], graph=[(0, 1), (2, 1), (1, 2)])
+    save_model(tmp_path / "model", clf, node_ids=np.array([1, "x", 3], dtype=object))
+    assert run("predict", tmp_path / "model", "--out", tmp_path / "o.csv").code == 0
+    assert pd.read_csv(tmp_path / "o.csv")["id"].tolist() == ["1", "x", "3"]
+    match = "Could not convert 'x' with type str: tried to convert to int64. Write to a .csv file"
+    refused(run, tmp_path, match, "predict", tmp_path / "model", "--out", tmp_path / "o.parquet")
 
 
 def test_evaluate_on_ones_own_data(run, at_papers, tmp_path):
