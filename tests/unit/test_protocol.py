@@ -304,6 +304,16 @@ def test_too_many_training_nodes_per_class():
         protocol_for(make_dataset(), per_class=13)
 
 
+def test_too_many_training_nodes_where_labels_are_plenty():
+    n, n_classes = 20_000, 100
+    graph, labels = Graph(sp.csr_array((n, n))), np.arange(n) % n_classes
+    dataset = Dataset(graph=graph, features=np.ones((n, 1)), labels=labels)
+    message = "are too many: the labels of at most 1,500 nodes are known.* at most 14 per class"
+    with pytest.raises(LabelError, match=message) as told:
+        protocol_for(dataset)
+    assert "half" not in str(told.value)
+
+
 def test_too_few_labels_for_any_split():
     dataset = make_dataset()
     labels = np.full_like(dataset.labels, -1)

@@ -137,15 +137,20 @@ def protocol_for(
             "least two are needed, one to train on and one to measure. Merge it with another "
             "class, or leave its labels empty."
         )
-    n_known = min(1500, int(counts.sum()) // 2)
+    n_labelled = int(counts.sum())
+    n_known = min(Protocol.n_known, n_labelled // 2)
     n_stop = min(500, (n_known - per_class * dataset.n_classes) // 2)
     if n_stop < 1:
         most = (n_known - 2) // dataset.n_classes  # two are left: one to stop by, one to tune on
+        why = (
+            f"half of the {n_labelled:,} labelled nodes are kept for measuring, which leaves "
+            f"{n_known:,}"
+            if n_known < Protocol.n_known
+            else f"the labels of at most {n_known:,} nodes are known, the others are for measuring"
+        )
         raise LabelError(
             f"{per_class} training nodes for each of {dataset.n_classes} classes are too many: "
-            f"half of the {int(counts.sum()):,} labelled nodes are kept for measuring, which "
-            f"leaves {n_known:,}. "
-            + (f"Ask for at most {most} per class." if most > 0 else "Label more nodes.")
+            f"{why}. " + (f"Ask for at most {most} per class." if most > 0 else "Label more nodes.")
         )
     return Protocol(n_known, per_class, n_stop, alpha, for_tuning)
 
