@@ -484,6 +484,7 @@ def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
     code, _, told = run("report", model, "--out", out)
     assert code == 0
     assert told.startswith(f"The page is {out}, ")
+    assert told.endswith("for those, add --audit with an audit.")  # it knows no node table
     browser.open(out)
     assert text(browser, "h1") == "What the model tells"
     assert "stopping nodes right" in text(browser, ".lede")
@@ -623,6 +624,9 @@ def test_only_what_can_be_audited_is(run, tables, model):
     code, _, told = run("report", "lp", "--nodes", "nodes.csv", "--out", "page.html")
     assert code == 1
     assert "got LabelPropagationClassifier. Fit one of those" in told
+    code, _, told = run("report", "lp", "--out", "lp.html")
+    assert code == 0
+    assert "Labels in doubt" not in told  # nothing could be added to have them
     code, _, told = run("report", model, "--nodes", "nodes.csv", "--out", "page.html")
     assert code == 1
     assert "This model was not fitted to a node table" in told
