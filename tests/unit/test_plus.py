@@ -20,7 +20,7 @@ from proptrain import (
 )
 from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
-from proptrain.rounds import UNWATCHED_EPOCHS
+from proptrain.rounds import UNWATCHED_EPOCHS, RoundLearner
 
 BARE = {
     "n_rounds": 0,
@@ -328,6 +328,19 @@ def test_a_large_class_does_not_swallow_the_small_ones(is_watched):
         right[keep] = (told == truth)[given < 0].mean()
         assert (clf.class_factors_ < 1).any() == keep
     assert right[True] > right[False] + 0.1
+
+
+def test_without_keeping_sizes_no_factor_is_computed(monkeypatch):
+    called = []
+    told_by_others = RoundLearner._told_by_others
+    monkeypatch.setattr(
+        RoundLearner, "_told_by_others", lambda *given: called.append(1) or told_by_others(*given)
+    )
+    few = {"max_epochs": 2, "n_rounds": 1, "stopping_fraction": 0.0}
+    for keep in (False, True):
+        clf = plus(keep_sizes=keep, **few).fit(FEATURES, LABELS, graph=GRAPH)
+        assert bool(called) == keep
+        np.testing.assert_array_equal(clf.class_factors_, np.ones(2, dtype=np.float32))
 
 
 def test_factors_of_classes_count_for_new_nodes_and_explanations_and_are_kept(tmp_path):
