@@ -323,12 +323,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the engine of the fitted graph with new nodes."""
         return LocalEngine(extend_graph(self.graph_, edges, n_new), self.normalisation)
 
-    def _ensembled_with(self, new: NDArray[np.float32], edges: Any) -> NDArray[np.float64]:
-        """Return what is told of new nodes (m, C): step 3 again, on the larger graph."""
+    def _ensembled_with(
+        self, new: NDArray[np.float32], edges: Any, factors: NDArray[np.float32] | float = 1.0
+    ) -> NDArray[np.float64]:
+        """Return what is told of new nodes (m, C): step 3 again, on the larger graph.
+
+        ``factors`` (C,) multiply the classes of what is spread, not of a node's own prediction.
+        """
         engine = self._enlarged(edges, len(new))
         told = np.concatenate([self.probabilities_, new])
         scores = ensemble_predictions(told, engine, self._scheme())
-        return spread_or_own(scores[self.graph_.n_nodes :], new)
+        return spread_or_own(scores[self.graph_.n_nodes :] * factors, new)
 
     def _known_among(self, n_new: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the class codes of the fitted and that many new nodes, and who of them trains."""

@@ -17,7 +17,7 @@ from proptrain.classifier import (
 )
 from proptrain.data.dataset import Features
 from proptrain.devices import torch_device
-from proptrain.ensemble.predictions import spread_or_own, to_distributions
+from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
 from proptrain.problem import Problem, pose_problem
@@ -309,8 +309,8 @@ class PTAPlusClassifier(GraphClassifier):
         return spread_or_own(told, told)
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
-        told = self._ensembled_with(self._told_by_networks(needed(features)), edges)
-        return to_distributions(told * self.class_factors_, told)
+        told = self._told_by_networks(needed(features))
+        return self._ensembled_with(told, edges, self.class_factors_)
 
     def _told_by_networks(self, features: Features) -> NDArray[np.float32]:
         """Return the mean of what the networks tell, shape (m, C)."""

@@ -108,12 +108,13 @@ class RoundLearner:
 
         Stopping labels choose it or not, as they choose the epoch; none of them is learnt from.
         """
+        if not self._classifier.keep_sizes:
+            return np.ones(told.shape[1], dtype=np.float32)
         factors, codes = size_keeping(spread, told), self._judged.codes
         judged = spread[self._judged.nodes] if self._is_watched else self._told_by_others(told)
         with_them = (judged * factors).argmax(axis=1) == codes
         without = judged.argmax(axis=1) == codes
-        is_kept = self._classifier.keep_sizes and is_clearly_better(with_them, without)
-        return factors if is_kept else np.ones_like(factors)
+        return factors if is_clearly_better(with_them, without) else np.ones_like(factors)
 
     def _told_by_others(self, told: NDArray[np.float32]) -> NDArray[Any]:
         """Return what the other nodes tell of the training nodes (t, C).

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proptrain import cli, load_dataset
+from proptrain import LabelPropagationClassifier, cli, load_dataset, save_model
 from proptrain.cli.fit import METHOD_NAMES
 from proptrain.data.catalog import find_file
 from proptrain.experiments.methods import METHODS
@@ -327,6 +327,15 @@ def test_parquet_in_and_out(run, at_papers, tmp_path):
     np.testing.assert_array_equal(from_csv, table["probability"])
 
 
+def test_ids_of_several_types_go_into_csv_and_are_refused_for_parquet(run, tmp_path):
+    clf = LabelPropagationClassifier().fit(None, ["a", "", "b"], graph=[(0, 1), (2, 1), (1, 2)])
+    save_model(tmp_path / "model", clf, node_ids=np.array([1, "x", 3], dtype=object))
+    assert run("predict", tmp_path / "model", "--out", tmp_path / "o.csv").code == 0
+    assert pd.read_csv(tmp_path / "o.csv")["id"].tolist() == ["1", "x", "3"]
+    match = "Could not convert 'x' with type str: tried to convert to int64. Write to a .csv file"
+    refused(run, tmp_path, match, "predict", tmp_path / "model", "--out", tmp_path / "o.parquet")
+
+
 def test_evaluate_on_ones_own_data(run, at_papers, tmp_path):
     out = tmp_path / "runs.jsonl"
     words = ("--per-class", 3, "--runs", 2, "--method", "LP", "--method", "lp", "--out", out)
@@ -337,6 +346,7 @@ def test_evaluate_on_ones_own_data(run, at_papers, tmp_path):
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(lines) == told["methods"]["LP"]["runs"] == 2  # named twice, run once
     fields = "dataset method split_seed init_seed accuracy stop_accuracy epochs best_epoch seconds"
+    fields += " labels_per_class code"
     assert all(list(line) == fields.split() for line in lines)
     assert told["methods"]["LP"]["mean"] == pytest.approx(np.mean([x["accuracy"] for x in lines]))
     assert told["methods"]["LP"]["low"] <= told["methods"]["LP"]["high"]
@@ -411,6 +421,8 @@ def test_evaluate_a_named_set(run, tmp_path):
     two = run("evaluate", "cora", "--runs", 2, "--method", "LP")
     assert two.out.count("±") == 1
     assert "cora: accuracy in percent over 1 runs" in one_line(text.out)
+    many = run("evaluate", "cora", "--runs", 21, "--method", "LP")  # a split twice would be a copy
+    assert "LP (20 runs)" in one_line(many.out)
 
 
 def test_data_list_and_check(run, tmp_path):

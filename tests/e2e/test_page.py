@@ -14,7 +14,9 @@ import scipy.sparse as sp
 
 from chromium import Chromium
 from proptrain import (
+    PPR,
     LabelPropagationClassifier,
+    LocalEngine,
     PTAClassifier,
     PTAPlusClassifier,
     cli,
@@ -23,6 +25,7 @@ from proptrain import (
 from proptrain.classifier import GraphClassifier
 from proptrain.data.columns import encode_columns
 from proptrain.data.synthetic import power_law_graph
+from proptrain.insight.neighbourhood import neighbourhood_of
 from proptrain.persistence import load_model
 from proptrain.report.explore import MOST_NODES, Explorable, Unexplorable, explorable_of
 from proptrain.report.model_page import model_report
@@ -236,7 +239,19 @@ MODELS = {
     "pta, no loops": {"normalisation": "symmetric-no-loops", "steps": 4},
     "lp": {"kind": LabelPropagationClassifier},
     "pta+": {"kind": PTAPlusClassifier},
+    "pta+, classes kept their sizes": {"kind": PTAPlusClassifier, "factors": [0.3, 1.0, 0.6]},
 }
+
+
+def a_model_of(model):
+    """The model, perhaps as if it had factors of classes: this graph is too small to need them."""
+    clf = a_model(**{name: value for name, value in model.items() if name != "factors"})
+    if "factors" in model:
+        spread = LocalEngine(clf.graph_).propagate(clf.probabilities_.astype(float), PPR(0.1, 10))
+        clf.class_factors_ = np.float32(model["factors"])
+        scores = spread * clf.class_factors_
+        clf.label_distributions_ = scores / scores.sum(axis=1, keepdims=True)
+    return clf
 
 
 def in_percent(share):
@@ -250,7 +265,7 @@ def near(shown, share):
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.filterwarnings("ignore:No label reaches")
 def test_the_page_takes_predictions_apart_as_explain_does(browser, tmp_path, model):
-    clf = a_model(**model)
+    clf = a_model_of(model)
     path = write_report(
         model_report(clf, names=IDS.tolist(), title="t", command="c"), tmp_path / "report.html"
     )
@@ -273,10 +288,23 @@ def test_the_page_takes_predictions_apart_as_explain_does(browser, tmp_path, mod
         if told.neighbours is None:
             assert browser.run("document.getElementById('node-neighbours')") is None
             continue
+        averaged = told.neighbours
         first = rows(browser, "node-neighbours")[0]
-        assert first[0] == shown(IDS[told.neighbours.nodes[0]])
-        assert near(first[4], told.neighbours.shares[0, told.code])
-        assert near(first[2], told.neighbours.weights[0] / told.neighbours.total.sum())
+        assert first[0] == shown(IDS[averaged.nodes[0]])
+        for column, share in (
+            (2, averaged.weight_shares[0]),
+            (3, averaged.signal[0, told.code]),
+            (4, averaged.shares[0, told.code]),
+        ):
+            assert near(first[column], share)
+        by_steps = averaged.over_steps.sum(axis=1) / averaged.total.sum()
+        assert all(near(row[2], by_steps[int(row[0])]) for row in steps)
+        times = text(browser, "#node-averaged")
+        assert ("factor" in times) == ("factors" in model)
+        drawn = browser.run(
+            "[...document.querySelectorAll('#node-picture .node')].map((g) => +g.dataset.node)"
+        )
+        assert drawn[::-1] == neighbourhood_of(clf.graph_, told).nodes.tolist()
     assert is_quiet(browser)
 
 
@@ -300,8 +328,6 @@ def test_a_label_can_be_left_out_and_put_back(browser, page, clf):
 
 
 def test_the_picture_draws_the_same_nodes_as_the_terminals(browser, page, clf):
-    from proptrain.insight.neighbourhood import neighbourhood_of
-
     browser.open(page, fragment="#node=node-44")
     shown = neighbourhood_of(clf.graph_, clf.explain(44))
     drawn = browser.run(
@@ -458,6 +484,7 @@ def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
     code, _, told = run("report", model, "--out", out)
     assert code == 0
     assert told.startswith(f"The page is {out}, ")
+    assert told.endswith("for those, add --audit with an audit.")  # it knows no node table
     browser.open(out)
     assert text(browser, "h1") == "What the model tells"
     assert "stopping nodes right" in text(browser, ".lede")
@@ -597,6 +624,9 @@ def test_only_what_can_be_audited_is(run, tables, model):
     code, _, told = run("report", "lp", "--nodes", "nodes.csv", "--out", "page.html")
     assert code == 1
     assert "got LabelPropagationClassifier. Fit one of those" in told
+    code, _, told = run("report", "lp", "--out", "lp.html")
+    assert code == 0
+    assert "Labels in doubt" not in told  # nothing could be added to have them
     code, _, told = run("report", model, "--nodes", "nodes.csv", "--out", "page.html")
     assert code == 1
     assert "This model was not fitted to a node table" in told

@@ -186,6 +186,47 @@ def test_parts_of_pta_plus_sum_to_what_it_tells_and_first_learnt_from(clamp, tru
         assert (np.diff(sizes) <= 1e-15).all()
 
 
+def with_factors(clf, factors):
+    """The same model, as if these factors kept its classes their sizes."""
+    spread = LocalEngine(clf.graph_).propagate(clf.probabilities_.astype(float), PPR(0.1, 10))
+    clf.class_factors_ = np.float32(factors)
+    scores = spread * clf.class_factors_
+    clf.label_distributions_ = scores / scores.sum(axis=1, keepdims=True)
+    return clf
+
+
+def test_factors_of_classes_count_in_what_is_added_and_nowhere_else():
+    clf = plus()
+    before, after = clf.explain(4), with_factors(clf, [1, 0.3]).explain(4)
+    parts, order = after.neighbours, np.argsort(before.neighbours.nodes)
+    same = np.argsort(parts.nodes)
+    np.testing.assert_array_equal(parts.signal[same], before.neighbours.signal[order])
+    np.testing.assert_allclose(parts.signal, clf.probabilities_[parts.nodes])
+    np.testing.assert_array_equal(parts.weights[same], before.neighbours.weights[order])
+    assert parts.weight_shares.sum() == pytest.approx(1)
+    added = parts.weights[:, None] * parts.signal * np.float32([1, 0.3])
+    np.testing.assert_allclose(parts.values, added, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(parts.over_steps.sum(axis=0), parts.total, rtol=0, atol=1e-12)
+    for node in (0, 4, 7, 20, LONELY):
+        shares = clf.explain(node).neighbours.shares.sum(axis=0)
+        np.testing.assert_allclose(shares, clf.label_distributions_[node], rtol=0, atol=1e-6)
+
+
+def test_the_tables_of_pta_plus_add_up_with_factors():
+    told = with_factors(plus(), [1, 0.3]).explain(4)
+    _, neighbours, steps = tables_of(told, most=1000)
+    number = lambda text: float(text.removesuffix(" %"))  # noqa: E731
+    weights, says, adds = (sum(number(row[k]) for row in neighbours.rows) for k in (1, 2, 3))
+    assert weights == pytest.approx(100, abs=1)
+    own = told.neighbours.signal[:, told.code]
+    assert says == pytest.approx(100 * own.sum(), abs=1)
+    assert adds == pytest.approx(100 * told.probabilities[told.code], abs=1)
+    assert sum(number(row[2]) for row in steps.rows) == pytest.approx(100, abs=1)
+    factor = told.neighbours.factors[told.code]
+    assert neighbours.title.endswith(f"add to {told.told}, whose factor is {factor:.3g}")
+    assert "factor" not in tables_of(plus().explain(4))[1].title
+
+
 def test_what_pta_plus_trusts_must_be_its_labels():
     clf = plus()
     clf.trust_ = clf.trust_[:-1]

@@ -22,6 +22,7 @@ from proptrain.report.model_page import model_report, suspects_of
 from proptrain.report.neighbourhood import COLOURS
 from proptrain.report.page import MOST_SUSPECTS, Report, render_report
 from proptrain.report.parts import ReliabilityCurve, Suspect, reliability_plot
+from proptrain.rounds import RoundLearner
 
 
 @settings(deadline=None, derandomize=True)
@@ -243,8 +244,47 @@ def test_a_page_about_pta_plus_shows_all_its_trainings(n_rounds):
         assert ("What all of them tell counts" in html) == (clf.n_kept_ == 3)
         assert report.best_epoch is None
     else:
-        assert report.trained == "This model, epoch by epoch."
-        assert report.best_epoch == clf.best_epoch_
+        assert report.trained.startswith("This model, epoch by epoch.")
+
+
+@pytest.mark.parametrize("n_networks", [1, 2])
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_page_names_the_round_that_counts_without_stopping_nodes(monkeypatch, kept, n_networks):
+    monkeypatch.setattr(RoundLearner, "choose", lambda _, rounds: rounds[kept])
+    clf = a_fitted_one(PTAPlusClassifier, n_networks=n_networks)
+    assert (clf.stopping_.size, clf.n_kept_) == (0, n_networks)
+    report = model_report(clf, names=None, title="t", command="c")
+    assert f"What round {kept + 1} of 3 tells counts." in report.trained
+    assert "the mean of the later epochs’ weights is kept" in report.trained
+    assert report.best_epoch is None
+    html = render_report(report)
+    assert "judged on the training nodes" in html
+    assert "topping nodes" not in html.replace("no stopping nodes to choose", "")
+
+
+@pytest.mark.parametrize("kept", ["all", "the first"])
+def test_a_page_names_what_counts_with_stopping_nodes(monkeypatch, kept):
+    if kept == "the first":
+        monkeypatch.setattr(RoundLearner, "choose", lambda _, rounds: rounds[0])
+    clf = a_fitted_one(PTAPlusClassifier, stopping_fraction=0.2)
+    monkeypatch.setattr(clf, "n_kept_", 3 if kept == "all" else 1)
+    report = model_report(clf, names=None, title="t", command="c")
+    counts = {
+        "all": "What all of them tell counts.",
+        "the first": "What round 1 of 3 tells counts.",
+    }
+    assert report.trained.endswith(counts[kept])
+    assert "mean of the later" not in report.trained
+    assert "judged on the stopping nodes" in render_report(report)
+
+
+def test_the_best_epoch_is_named_where_there_is_one():
+    watched = a_fitted_one(PTAPlusClassifier, n_rounds=0, stopping_fraction=0.2)
+    assert model_report(watched, names=None, title="t", command="c").best_epoch == (
+        watched.best_epoch_
+    )
+    alone = a_fitted_one(PTAPlusClassifier, n_rounds=0)
+    assert model_report(alone, names=None, title="t", command="c").best_epoch is None
 
 
 def test_a_model_page_counts_the_stopping_nodes():

@@ -10,6 +10,7 @@ from proptrain import (
     PPR,
     Graph,
     LocalEngine,
+    Power,
     PTAClassifier,
     PTAPlusClassifier,
     extend_graph,
@@ -19,7 +20,7 @@ from proptrain import (
 )
 from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
-from proptrain.rounds import UNWATCHED_EPOCHS
+from proptrain.rounds import UNWATCHED_EPOCHS, RoundLearner
 
 BARE = {
     "n_rounds": 0,
@@ -329,6 +330,19 @@ def test_a_large_class_does_not_swallow_the_small_ones(is_watched):
     assert right[True] > right[False] + 0.1
 
 
+def test_without_keeping_sizes_no_factor_is_computed(monkeypatch):
+    called = []
+    told_by_others = RoundLearner._told_by_others
+    monkeypatch.setattr(
+        RoundLearner, "_told_by_others", lambda *given: called.append(1) or told_by_others(*given)
+    )
+    few = {"max_epochs": 2, "n_rounds": 1, "stopping_fraction": 0.0}
+    for keep in (False, True):
+        clf = plus(keep_sizes=keep, **few).fit(FEATURES, LABELS, graph=GRAPH)
+        assert bool(called) == keep
+        np.testing.assert_array_equal(clf.class_factors_, np.ones(2, dtype=np.float32))
+
+
 def test_factors_of_classes_count_for_new_nodes_and_explanations_and_are_kept(tmp_path):
     features, _, labels, graph = unequal_classes()
     clf = PTAPlusClassifier(random_state=0, max_epochs=60).fit(features, labels, graph=graph)
@@ -442,3 +456,17 @@ def test_with_wrong_labels_on_the_shipped_graph_it_is_far_ahead_of_pta():
         )
     ]
     assert right[1] > right[0] + 0.03
+
+
+def test_a_node_that_nothing_reaches_keeps_its_own_prediction_fitted_or_new():
+    features, _, labels, graph = unequal_classes()
+    lonely = len(labels)
+    larger = Graph(sp.block_diag([graph.adjacency, sp.csr_array((1, 1))], format="csr"))
+    without_loops = {"normalisation": "row", "scheme": Power(2)}
+    clf = PTAPlusClassifier(random_state=0, max_epochs=60, **without_loops)
+    clf.fit(np.concatenate([features, features[:1]]), np.append(labels, -1), graph=larger)
+    assert clf.class_factors_.min() < 1
+    own = clf.predict_proba(features[:1])
+    np.testing.assert_allclose(clf.label_distributions_[[lonely]], own, atol=1e-6)
+    told = clf.predict_proba(features[:1], np.zeros((0, 2), dtype=int))
+    np.testing.assert_allclose(told, own, atol=1e-6)

@@ -28,6 +28,8 @@ from proptrain.experiments.statistics import (
     paired_p_value,
 )
 from proptrain.experiments.summary import summarise
+from proptrain.experiments.tasks import task_of
+from proptrain.experiments.versions import code_digest
 
 SMALL = Protocol(n_known=30, per_class=4, n_stop=10, alpha=0.25)
 
@@ -85,10 +87,35 @@ def test_a_run_shows_the_labels_of_training_and_stopping_nodes_only():
         epochs=17,
         best_epoch=5,
         seconds=run.seconds,
+        labels_per_class=4,
+        alpha=0.25,
+        code=code_digest(),
     )
-    assert run.to_json() == {name: vars(run)[name] for name in list(vars(run))[:9]}
+    told = [*list(vars(run))[:9], "labels_per_class", "alpha", "code"]
+    assert run.to_json() == {name: vars(run)[name] for name in told}
     assert Run.from_json(run.to_json()) == run
     assert 0 <= run.seconds < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha", "per_class", "told"),
+    [
+        ("small", 0.1, 4, {"labels_per_class": 4}),
+        ("ms_academic", 0.2, 4, {"labels_per_class": 4}),  # its own
+        ("ms_academic", 0.1, 4, {"labels_per_class": 4, "alpha": 0.1}),
+        ("small", 0.1, 20, {}),
+    ],
+)
+def test_a_run_says_what_was_not_as_usual(name, alpha, per_class, told):
+    dataset = replace(make_dataset(n=200), name=name)
+    protocol = Protocol(n_known=100, per_class=per_class, n_stop=10, alpha=alpha)
+    run, _ = run_once(dataset, SPY, protocol, 11, 0)
+    written = run.to_json()
+    assert {key: written[key] for key in ("labels_per_class", "alpha") if key in written} == told
+    assert Run.from_json(written) == run
+    # Nor is it taken for one by the paper's protocol.
+    usual = replace(run, labels_per_class=None, alpha=None)
+    assert (task_of(run) == task_of(usual)) == (told == {})
 
 
 def test_test_labels_cannot_change_what_is_told():
@@ -222,6 +249,16 @@ def test_all_runs_come_in_order_with_every_method_on_every_split():
     ]
 
 
+def test_what_has_no_initialisation_runs_once_on_a_split():
+    """Copies of a run would pass for more of them, and narrow the interval."""
+    runs = [r for r, _ in run_all(make_dataset(), [SPY, METHODS["LP"]], SMALL, 41)]
+    own = {name: [r for r in runs if r.method == name] for name in ("spy", "LP")}
+    assert [(r.split_seed, r.init_seed) for r in own["spy"]] == SMALL.seeds(41)
+    assert [(r.split_seed, r.init_seed) for r in own["LP"]] == SMALL.seeds(20)
+    spy, lp = summarise(runs)
+    assert (len(spy.accuracies), len(lp.accuracies)) == (41, 20)
+
+
 # --- the protocol for a graph of one's own ----------------------------------------------------
 
 
@@ -265,6 +302,16 @@ def test_too_many_training_nodes_per_class():
     assert protocol_for(make_dataset(), per_class=12).n_stop == 2
     with pytest.raises(LabelError, match="13 training nodes"):
         protocol_for(make_dataset(), per_class=13)
+
+
+def test_too_many_training_nodes_where_labels_are_plenty():
+    n, n_classes = 20_000, 100
+    graph, labels = Graph(sp.csr_array((n, n))), np.arange(n) % n_classes
+    dataset = Dataset(graph=graph, features=np.ones((n, 1)), labels=labels)
+    message = "are too many: the labels of at most 1,500 nodes are known.* at most 14 per class"
+    with pytest.raises(LabelError, match=message) as told:
+        protocol_for(dataset)
+    assert "half" not in str(told.value)
 
 
 def test_too_few_labels_for_any_split():
@@ -366,7 +413,14 @@ def test_a_summary_for_each_method_in_the_order_they_ran():
 # --- methods ----------------------------------------------------------------------------------
 
 
-PTA_OF_PLUS = {"n_rounds": 0, "trust": False, "balance": 0.0, "mass_per_class": None}
+PTA_OF_PLUS = {
+    "n_rounds": 0,
+    "trust": False,
+    "balance": 0.0,
+    "mass_per_class": None,
+    "scale_features": False,
+    "keep_sizes": False,
+}
 
 
 def test_methods_have_the_papers_settings():

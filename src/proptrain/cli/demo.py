@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from proptrain.report.parts import Suspect
 
 OutOption = Annotated[Path, typer.Option(help="HTML page to write; replaced if it exists.")]
-RunsOption = Annotated[int, typer.Option(min=1, help="Number of splits.")]
+RunsOption = Annotated[int, typer.Option(min=1, help="Number of runs; 20 is one for each split.")]
 
 DEMO_METHODS = ["LP", "MLP", "PTA"]
 
@@ -49,7 +49,7 @@ def demo(
     """
     from proptrain.data.catalog import load_dataset
     from proptrain.experiments.methods import METHODS, find_methods
-    from proptrain.experiments.protocol import Protocol, run_all
+    from proptrain.experiments.protocol import Protocol, list_runs, run_all
     from proptrain.experiments.summary import summarise
     from proptrain.files import check_output
     from proptrain.report.page import write_report
@@ -58,15 +58,17 @@ def demo(
     dataset = load_dataset("cora")
     methods, protocol = find_methods(DEMO_METHODS), Protocol()
     done, fitted = [], {}
-    with progress("cora", runs * len(methods), quiet=json) as step:
+    with progress("cora", len(list_runs(methods, protocol, runs)), quiet=json) as step:
         for run, classifier in run_all(dataset, methods, protocol, runs):
             done.append(run)
             fitted[run.method] = classifier
             step()
     split = protocol.split(dataset, done[-1].split_seed)
-    summaries = summarise(done)
+    summaries, n_splits = summarise(done), len({run.split_seed for run in done})
     suspects = _suspects(dataset, fitted["PTA"], quiet=json)
-    write_report(_report(dataset, summaries, fitted["PTA"], split, suspects), out)
+    command = f"proptrain demo --runs {runs}"
+    report = _report(dataset, summaries, n_splits, fitted["PTA"], split, suspects, command)
+    write_report(report, out)
     if open_page:
         show_page(out)
     if json:
@@ -81,7 +83,7 @@ def demo(
         ]
         for s in summaries
     ]
-    title = f"Cora, 20 labels per class: accuracy in percent over {runs} splits"
+    title = f"Cora, 20 labels per class: accuracy in percent over {n_splits} splits"
     print_table(title, ["method", "accuracy", "time"], rows)
     say(f"The page with curves, doubtful labels and every paper explained: {out}")
 
@@ -89,21 +91,23 @@ def demo(
 def _report(
     dataset: Dataset,
     summaries: tuple[Summary, ...],
+    n_splits: int,
     classifier: PTAClassifier,
     split: Split,
     suspects: tuple[Suspect, ...],
+    command: str,
 ) -> Report:
     from proptrain.report.explore import explorable_of
     from proptrain.report.model_page import reliability_curves
     from proptrain.report.page import Report, package_versions
 
-    names, runs = _topics(dataset), len(summaries[0].accuracies)
+    names = _topics(dataset)
     return Report(
         title="What is each paper about?",
         subtitle=(
             f"{dataset.n_nodes:,} papers and the citations between them; the topic of 20 papers "
             f"per class is known. Accuracy on {len(split.test):,} papers whose topic was hidden, "
-            f"over {runs} random choices of the known ones."
+            f"over {n_splits} random choices of the known ones."
         ),
         facts=(
             ("Papers", f"{dataset.n_nodes:,}"),
@@ -119,7 +123,7 @@ def _report(
         best_epoch=classifier.best_epoch_,
         confusion=_confusion(dataset, classifier, split),
         class_names=names,
-        command=f"proptrain demo --runs {runs}",
+        command=command,
         versions=package_versions(),
         explore=explorable_of(classifier, class_names=names),
         suspects=suspects,

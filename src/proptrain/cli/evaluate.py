@@ -47,7 +47,12 @@ MethodsOption = Annotated[
     list[str] | None,
     typer.Option("--method", help=f"One of {METHOD_NAMES}; repeatable. \\[default: PTA]"),
 ]
-RunsOption = Annotated[int, typer.Option(min=1, help="Number of runs; 20 is one for each seed.")]
+RunsOption = Annotated[
+    int,
+    typer.Option(
+        min=1, help="Number of runs; 20 is one for each split, more are further initialisations."
+    ),
+]
 PerClassOption = Annotated[int, typer.Option(min=1, help="Training labels for each class.")]
 AlphaOption = Annotated[
     float | None,
@@ -150,10 +155,10 @@ def _named(
 def _run(
     dataset: Dataset, methods: list[Method], protocol: Protocol, runs: int, *, quiet: bool
 ) -> list[Run]:
-    from proptrain.experiments.protocol import run_all
+    from proptrain.experiments.protocol import list_runs, run_all
 
     done = []
-    with progress(dataset.name, runs * len(methods), quiet=quiet) as step:
+    with progress(dataset.name, len(list_runs(methods, protocol, runs)), quiet=quiet) as step:
         for run, _ in run_all(dataset, methods, protocol, runs):
             done.append(run)
             step()
@@ -175,7 +180,7 @@ def _show(dataset: str, summaries: tuple[Summary, ...], runs: int, *, as_json: b
         return
     rows = [
         [
-            summary.method,
+            _counted(summary, runs),
             in_percent(summary.estimate, 2),
             _interval(summary.estimate),
             f"{summary.median_epochs:.0f}",
@@ -185,6 +190,12 @@ def _show(dataset: str, summaries: tuple[Summary, ...], runs: int, *, as_json: b
     ]
     title = f"{dataset}: accuracy in percent over {runs} runs"
     print_table(title, ["method", "accuracy", "95 % interval", "epochs", "time"], rows)
+
+
+def _counted(summary: Summary, runs: int) -> str:
+    """Return the method, with its number of runs if that is not the one asked for."""
+    own = len(summary.accuracies)
+    return summary.method if own == runs else f"{summary.method} ({own} runs)"
 
 
 def _interval(estimate: Estimate) -> str:

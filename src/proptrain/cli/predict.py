@@ -16,6 +16,7 @@ from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
@@ -113,21 +114,33 @@ def _write(
     writer = None
     with path.open("wb") as file:
         for table in tables:
-            schema = pa.Schema.from_pandas(table, preserve_index=False)  # with every label in it
+            if writer is None and not as_csv:
+                writer = pq.ParquetWriter(file, _schema_of(table))  # with every label in it
             if min_probability is not None:
                 n_withheld = _withhold(table, min_probability)
                 counts["withheld"] = counts.get("withheld", 0) + n_withheld
-            if as_csv:
+            if writer is None:
                 how = {"header": counts["nodes"] == 0, "for_spreadsheet": for_spreadsheet}
                 n_formulas += write_csv(table, file, **how)
             else:
-                writer = writer or pq.ParquetWriter(file, schema)
                 writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
             counts["nodes"] += len(table)
             counts["predicted"] += int((table["source"] == "predicted").sum())
         if writer is not None:
             writer.close()
     return counts, n_formulas
+
+
+def _schema_of(table: pd.DataFrame) -> pa.Schema:
+    import pyarrow as pa
+
+    try:
+        return pa.Schema.from_pandas(table, preserve_index=False)
+    except (pa.ArrowException, OverflowError) as error:
+        raise InvalidInputError(
+            "A column of a .parquet file must hold one type that it knows, and these ids or labels "
+            f"do not: {error}. Write to a .csv file instead."
+        ) from error
 
 
 def _table_of_model(

@@ -76,7 +76,7 @@ def report(
         suspects=_suspects(saved, nodes, audit, quiet=json),
     )
     write_report(page, out, overwrite=overwrite)
-    _tell(page, out, as_json=json)
+    _tell(page, out, saved, as_json=json)
     if open_page:
         show_page(out)
 
@@ -103,7 +103,8 @@ def _command(model: Path, out: Path, nodes: Path | None, audit: Path | None) -> 
     return shlex.join(words)
 
 
-def _tell(page: Report, out: Path, *, as_json: bool) -> None:
+def _tell(page: Report, out: Path, saved: SavedModel, *, as_json: bool) -> None:
+    from proptrain.insight.audit import can_audit
     from proptrain.report.explore import Unexplorable
 
     size = out.stat().st_size
@@ -115,5 +116,6 @@ def _tell(page: Report, out: Path, *, as_json: bool) -> None:
     say(f"The page is {out}, {size / 1e6:.1f} MB.")
     if missing is not None:
         say(f"Nodes are not in it. {missing}")
-    if not page.suspects:
-        say("Labels in doubt are not in it: for those, add --nodes with the node table of `fit`.")
+    if not page.suspects and can_audit(saved.estimator):  # others are refused with either option
+        how = "--audit with an audit" if saved.table is None else "--nodes with the table of `fit`"
+        say(f"Labels in doubt are not in it: for those, add {how}.")

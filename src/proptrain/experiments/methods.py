@@ -75,7 +75,14 @@ _WITHOUT: dict[str, dict[str, Any]] = {
 
 
 def _one_ingredient(**ingredient: Any) -> Make:
-    none = {"n_rounds": 0, "trust": False, "balance": 0.0, "mass_per_class": None}
+    none = {
+        "n_rounds": 0,
+        "trust": False,
+        "balance": 0.0,
+        "mass_per_class": None,
+        "scale_features": False,
+        "keep_sizes": False,
+    }
     return _plus(**{**none, **ingredient})
 
 

@@ -6,17 +6,21 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import MISSING, asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 
 import numpy as np
 
+from proptrain.data.catalog import CATALOG
 from proptrain.data.dataset import Dataset
 from proptrain.data.labels import check_classes
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, Split, seeds_for, split_nodes
 from proptrain.errors import InvalidInputError, LabelError
+from proptrain.experiments.versions import code_digest
 
 if TYPE_CHECKING:  # the methods bring torch along, which reading results does not need
     from proptrain.experiments.methods import Method
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,15 @@ class Run:
     noise: float | None = None
     """The rate of wrong edges or labels, where an experiment varies it."""
     labels_per_class: int | None = None
-    """Training labels of each class, where an experiment varies it."""
+    """Training labels of each class, where they are not the paper's 20."""
     labels_alone: bool = False
     """Whether no stopping nodes were given beside the training labels."""
     noise_kind: str | None = None
     """What the noise is in; see `proptrain.experiments.specs.NoiseKind`."""
     steps: int = 10
     """Steps of propagation."""
+    alpha: float | None = None
+    """Weight of the restart, where it is not the data set's own."""
     timed: bool = False
     """Whether it had the machine for itself, so that its time can be compared."""
     validation: bool = False
@@ -131,15 +137,20 @@ def protocol_for(
             "least two are needed, one to train on and one to measure. Merge it with another "
             "class, or leave its labels empty."
         )
-    n_known = min(1500, int(counts.sum()) // 2)
+    n_labelled = int(counts.sum())
+    n_known = min(Protocol.n_known, n_labelled // 2)
     n_stop = min(500, (n_known - per_class * dataset.n_classes) // 2)
     if n_stop < 1:
         most = (n_known - 2) // dataset.n_classes  # two are left: one to stop by, one to tune on
+        why = (
+            f"half of the {n_labelled:,} labelled nodes are kept for measuring, which leaves "
+            f"{n_known:,}"
+            if n_known < Protocol.n_known
+            else f"the labels of at most {n_known:,} nodes are known, the others are for measuring"
+        )
         raise LabelError(
             f"{per_class} training nodes for each of {dataset.n_classes} classes are too many: "
-            f"half of the {int(counts.sum()):,} labelled nodes are kept for measuring, which "
-            f"leaves {n_known:,}. "
-            + (f"Ask for at most {most} per class." if most > 0 else "Label more nodes.")
+            f"{why}. " + (f"Ask for at most {most} per class." if most > 0 else "Label more nodes.")
         )
     return Protocol(n_known, per_class, n_stop, alpha, for_tuning)
 
@@ -165,6 +176,7 @@ def run_once(
     What is measured are the true labels, and so is what training stops by, unless the kind of noise
     says otherwise.
     """
+    code = code_digest()  # before a long run, during which somebody may edit a file
     split = protocol.split(dataset, split_seed)
     given = _with_noise(dataset, split, noise_kind, noise, split_seed)
     labels = np.full(dataset.n_nodes, -1)
@@ -192,11 +204,24 @@ def run_once(
         seconds=round(seconds, 3),
         noise=noise,
         noise_kind=noise_kind,
+        labels_per_class=_unless(Protocol.per_class, protocol.per_class),
         labels_alone=labels_alone,
         steps=steps,
+        alpha=_unless(_own_alpha(dataset), protocol.alpha),
         validation=protocol.for_tuning,
+        code=code,
     )
     return run, classifier
+
+
+def _unless(usual: T, given: T) -> T | None:
+    """Return what was given, or None if it is the usual."""
+    return None if given == usual else given
+
+
+def _own_alpha(dataset: Dataset) -> float:
+    entry = CATALOG.get(dataset.name)
+    return Protocol.alpha if entry is None else entry.alpha
 
 
 def _with_noise(
@@ -227,10 +252,25 @@ def _with_noise(
     )
 
 
+def list_runs(
+    methods: list[Method], protocol: Protocol, n_runs: int
+) -> list[tuple[Method, int, int]]:
+    """List the method, split seed and initialisation of each run, the methods of a split together.
+
+    What does not train has no initialisation: a second run on a split would be a copy of the
+    first, and copies would narrow its interval.
+    """
+    return [
+        (method, split_seed, init_seed)
+        for split_seed, init_seed in protocol.seeds(n_runs)
+        for method in methods
+        if method.trains or init_seed == 0
+    ]
+
+
 def run_all(
     dataset: Dataset, methods: list[Method], protocol: Protocol, n_runs: int
 ) -> Iterator[tuple[Run, Any]]:
-    """Yield the result of every run as it is done, the methods of a split one after another."""
-    for split_seed, init_seed in protocol.seeds(n_runs):
-        for method in methods:
-            yield run_once(dataset, method, protocol, split_seed, init_seed)
+    """Yield the result of every run of `list_runs` as it is done, with the fitted classifier."""
+    for method, split_seed, init_seed in list_runs(methods, protocol, n_runs):
+        yield run_once(dataset, method, protocol, split_seed, init_seed)

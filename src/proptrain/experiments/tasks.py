@@ -34,6 +34,7 @@ class Task:
     split_seed: int
     init_seed: int
     steps: int = 10
+    alpha: float | None = None
     noise_kind: str | None = None
     noise: float | None = None
     labels_per_class: int | None = None

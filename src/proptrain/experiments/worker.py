@@ -55,9 +55,7 @@ def run_task(task: Task, data_dir: str | None) -> Run:
     """Do one run by the paper's protocol for its data set."""
     from proptrain.experiments.methods import METHODS
     from proptrain.experiments.protocol import run_once
-    from proptrain.experiments.versions import code_digest
 
-    code = code_digest()  # before a long run, during which somebody may edit a file
     if task.timed:
         _warm_up(task.method, task.dataset, data_dir)
     run, _ = run_once(
@@ -71,13 +69,7 @@ def run_task(task: Task, data_dir: str | None) -> Run:
         noise=task.noise,
         labels_alone=task.labels_alone,
     )
-    return replace(
-        run,
-        experiment=task.experiment,
-        labels_per_class=task.labels_per_class,
-        timed=task.timed,
-        code=code,
-    )
+    return replace(run, experiment=task.experiment, timed=task.timed)
 
 
 def _protocol(task: Task) -> Protocol:
@@ -88,7 +80,7 @@ def _protocol(task: Task) -> Protocol:
     entry = find_entry(task.dataset)
     return Protocol(
         n_known=entry.n_known,
-        alpha=entry.alpha,
+        alpha=entry.alpha if task.alpha is None else task.alpha,
         per_class=task.labels_per_class or LABELS_PER_CLASS,
         for_tuning=task.validation,
     )

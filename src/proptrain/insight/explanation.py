@@ -10,7 +10,7 @@ parts are all there is.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,6 +44,8 @@ class Parts:
     """(m, K+1) the weight of each, split by the number of steps it took."""
     signal: NDArray[np.float64]
     """(m, C) what each of them sends: its one-hot label, or the network's prediction."""
+    factors: NDArray[np.float64] | float = 1.0
+    """(C,) by which the classes are multiplied once signals are summed, as PTA+ may do."""
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
@@ -51,9 +53,14 @@ class Parts:
         return np.asarray(self.by_steps.sum(axis=1), dtype=np.float64)
 
     @cached_property
+    def weight_shares(self) -> NDArray[np.float64]:
+        """The weight of each, of all weights, (m,); they sum to 1."""
+        return np.asarray(self.weights / self.weights.sum())
+
+    @cached_property
     def values(self) -> NDArray[np.float64]:
         """What each adds to each class, (m, C)."""
-        return np.asarray(self.weights[:, None] * self.signal)
+        return np.asarray(self.weights[:, None] * self.signal * self.factors)
 
     @cached_property
     def total(self) -> NDArray[np.float64]:
@@ -63,7 +70,7 @@ class Parts:
     @cached_property
     def over_steps(self) -> NDArray[np.float64]:
         """The same sum split by the number of steps instead, (K+1, C)."""
-        return np.asarray(self.by_steps.T @ self.signal)
+        return np.asarray(self.by_steps.T @ self.signal) * self.factors
 
     @cached_property
     def mean_steps(self) -> NDArray[np.float64]:
@@ -162,7 +169,8 @@ def explain_node(
     probabilities = classifier.label_distributions_[node]
     if (f := neighbours_signal(classifier)) is not None:
         told = int(probabilities.argmax())
-        neighbours = _parts(received_weights(operator, mixing, node), f, first=told)
+        arrived = _parts(received_weights(operator, mixing, node), f, first=told)
+        neighbours = replace(arrived, factors=class_factors(classifier))
     code = int(codes[node])
     return Explanation(
         node=node,
@@ -207,11 +215,15 @@ def trust_in_labels(classifier: GraphClassifier, train: NDArray[np.int64]) -> ND
 
 
 def neighbours_signal(classifier: GraphClassifier) -> NDArray[np.float64] | None:
-    """Return what is summed over a node's neighbours (n, C), or None if nothing was learnt."""
+    """Return what the network says of each node (n, C), or None if nothing was learnt."""
     f = getattr(classifier, "probabilities_", None)
-    if f is None:
-        return None
-    return np.asarray(f, dtype=np.float64) * getattr(classifier, "class_factors_", 1.0)
+    return None if f is None else np.asarray(f, dtype=np.float64)
+
+
+def class_factors(classifier: GraphClassifier) -> NDArray[np.float64]:
+    """Return by what the classes of the summed predictions are multiplied, (C,); mostly 1."""
+    factors = getattr(classifier, "class_factors_", np.ones(len(classifier.classes_)))
+    return np.asarray(factors, dtype=np.float64)
 
 
 def _mixing(classifier: GraphClassifier) -> tuple[float, ...]:

@@ -45,7 +45,7 @@ def neighbourhood_of(graph: Graph, explanation: Explanation, most: int = MOST) -
     shares, weights = np.zeros(n), np.zeros(n)
     shares[explanation.labels.nodes] = explanation.labels.shares.sum(axis=1)
     if explanation.neighbours is not None:
-        weights[explanation.neighbours.nodes] = explanation.neighbours.shares.sum(axis=1)
+        weights[explanation.neighbours.nodes] = explanation.neighbours.weight_shares
     importance = np.maximum(shares, weights)
     distances = _distances(graph.adjacency, explanation.node, explanation.labels.by_steps.shape[1])
     parents = _chosen(graph.adjacency, explanation.node, importance, shares > 0, distances, most)

@@ -115,17 +115,18 @@ def _neighbour_table(explanation: Explanation, name_of: NameOf, most: int) -> Te
     parts, told = explanation.neighbours, explanation.told
     assert parts is not None  # the caller has seen to it
     added = parts.shares[:, explanation.code]
-    weights = parts.weights / max(parts.total.sum(), np.finfo(float).tiny)
     says = parts.signal[:, explanation.code]
     rows = [
         (str(name_of(node)), _percent(weight), _percent(said), _percent(share), f"{steps:.1f}")
         for node, weight, said, share, steps in _first(
-            most, parts.nodes, weights, says, added, parts.mean_steps
+            most, parts.nodes, parts.weight_shares, says, added, parts.mean_steps
         )
     ]
     rest = _rest("node", added, most)
+    factors = np.broadcast_to(parts.factors, parts.signal.shape[1])
+    times = "" if (factors == 1).all() else f", whose factor is {factors[explanation.code]:.3g}"
     return TextTable(
-        f"Nodes whose predictions were averaged, by what they add to {told}",
+        f"Nodes whose predictions were averaged, by what they add to {told}{times}",
         ("node", "weight", f"own {told}", "adds", "steps"),
         (*rows, *((name, "", "", share, "") for name, share in rest)),
         n_labels=1,

@@ -20,7 +20,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.insight.explanation import can_explain, neighbours_signal, trust_in_labels
+from proptrain.insight.explanation import (
+    can_explain,
+    class_factors,
+    neighbours_signal,
+    trust_in_labels,
+)
 from proptrain.report.neighbourhood import class_marks
 from proptrain.report.svg import clean_text
 
@@ -95,6 +100,7 @@ def explorable_of(
             "trust": _trust_to_json(classifier),
             "f": None if kept is None else _in_units(kept, np.uint16 if fine else np.uint8),
             "fUnit": 65535 if fine else 255,
+            "factors": class_factors(classifier).tolist(),
         }
     )
     if (size := len(content.encode())) > MOST_BYTES:

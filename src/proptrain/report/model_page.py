@@ -37,20 +37,22 @@ def model_report(
     """Return the page about a fitted model; ``names`` are what its nodes are called."""
     stop, n_classes = classifier.stopping_, len(classifier.classes_)
     n_trainings = _count_trainings(classifier)
+    # Of several trainings, each has a best epoch of its own; a mean of epochs has none.
+    has_no_best = n_trainings > 1 or _averages_epochs(classifier)
     return Report(
         title=title,
         subtitle=_subtitle(classifier),
         facts=_facts(classifier),
         methods=(),
         history=getattr(classifier, "history_", None),
-        # Of several trainings, each has a best epoch of its own.
-        best_epoch=getattr(classifier, "best_epoch_", None) if n_trainings == 1 else None,
+        best_epoch=None if has_no_best else getattr(classifier, "best_epoch_", None),
         confusion=_confusion(classifier) if stop.size and n_classes <= MOST_CLASSES else None,
         class_names=tuple(str(name) for name in classifier.classes_),
         command=command,
         versions=package_versions(),
         trained=_trained(classifier, n_trainings),
         judged="Stopping",
+        watched="stopping nodes" if stop.size else "training nodes",
         explore=explorable_of(classifier, names),
         suspects=suspects,
         classes=_class_rows(classifier),
@@ -121,15 +123,35 @@ def _count_trainings(classifier: GraphClassifier) -> int:
     return int((rounds + 1) * max(networks, 1))
 
 
+def _averages_epochs(classifier: GraphClassifier) -> bool:
+    """Tell whether a mean over epochs was kept, as PTA+ does without stopping nodes."""
+    return hasattr(classifier, "n_kept_") and not classifier.stopping_.size
+
+
 def _trained(classifier: GraphClassifier, n_trainings: int) -> str:
+    mean = (
+        " There were no stopping nodes to choose an epoch by, so the mean of the later epochs’ "
+        "weights is kept."
+        if _averages_epochs(classifier)
+        else ""
+    )
     if n_trainings == 1:
-        return "This model, epoch by epoch."
-    n_kept = getattr(classifier, "n_kept_", 1)
-    kept = "all" if n_kept == n_trainings else f"the first {n_kept}" if n_kept > 1 else "the first"
+        return f"This model, epoch by epoch.{mean}"
     return (
         f"Its {n_trainings} trainings one after another, epoch by epoch; each round learns from "
-        f"what the one before it tells. What {kept} of them tell{'' if n_kept > 1 else 's'} counts."
+        f"what the one before it tells.{mean} {_counting(classifier, n_trainings)}"
     )
+
+
+def _counting(classifier: GraphClassifier, n_trainings: int) -> str:
+    """Say which of the trainings count: all of them, or those of one round."""
+    if getattr(classifier, "n_kept_", n_trainings) == n_trainings:
+        return "What all of them tell counts."
+    n_rounds = getattr(classifier, "n_rounds", 0) + 1
+    # With stopping nodes the first may count alone; without, all are equally long.
+    n_epochs, last = (getattr(classifier, name) for name in ("n_iter_", "best_epoch_"))
+    place = 0 if classifier.stopping_.size else last * n_rounds // n_epochs
+    return f"What round {place + 1} of {n_rounds} tells counts."
 
 
 def _subtitle(classifier: GraphClassifier) -> str:

@@ -70,6 +70,8 @@ class Report:
     """Says whose training is shown."""
     judged: str = "Test"
     """The nodes that the confusion matrix counts: Test or Stopping."""
+    watched: str = "stopping nodes"
+    """The nodes that the training was judged on, epoch by epoch."""
     explore: Explorable | Unexplorable | None = None
     """All nodes, to be searched and explained in the page."""
     suspects: tuple[Suspect, ...] = ()
@@ -98,7 +100,11 @@ def render_report(report: Report) -> str:
         has_gamma=history is not None and any(map(math.isfinite, history.gamma)),
         # The plots escape what they write; everything else is escaped by the template.
         accuracy_svg=Markup(plots.accuracy_plot(report.methods)) if report.methods else None,
-        training_svg=(Markup(plots.training_plot(history, report.best_epoch)) if history else None),
+        training_svg=(
+            Markup(plots.training_plot(history, report.best_epoch, report.watched))
+            if history
+            else None
+        ),
         confusion_svg=(
             None
             if report.confusion is None

@@ -62,10 +62,11 @@ def accuracy_plot(methods: Sequence[MethodResult]) -> str:
         return inline_svg(figure, "accuracy", f"Accuracy: {told}.")
 
 
-def training_plot(history: History, best_epoch: int | None) -> str:
+def training_plot(history: History, best_epoch: int | None, watched: str = "stopping nodes") -> str:
     """Draw losses, accuracies and gamma over the epochs, counted from 0, and mark the best epoch.
 
-    Losses stand on a logarithmic scale. The panel of gamma is left out if no epoch has one.
+    ``watched`` says which nodes judge. Losses stand on a logarithmic scale. The panel of gamma is
+    left out if no epoch has one.
     """
     n_epochs = max(len(history.stop_loss), len(history.stop_accuracy), len(history.gamma))
     if n_epochs == 0:
@@ -74,8 +75,8 @@ def training_plot(history: History, best_epoch: int | None) -> str:
     with style():
         heights = [130.0, 130.0, 52.0][: 2 + has_gamma]
         figure, panels = _figure(heights, left=_TRAINING_LEFT, bottom=36, right=4, top=22, gap=34)
-        _draw_losses(panels[0], history)
-        _draw_accuracies(panels[1], history)
+        _draw_losses(panels[0], history, watched)
+        _draw_accuracies(panels[1], history, watched)
         if has_gamma:
             panels[2].plot(history.gamma, color=INK, linewidth=1.0, **_visible(n_epochs))
             _title(panels[2], "Gamma")
@@ -161,13 +162,14 @@ def _draw_method(axes: Axes, row: int, method: MethodResult) -> None:
 # --- training -----------------------------------------------------------------------------------
 
 _TRAINING_LEFT = 36.0
-_STOPPING: dict[str, Any] = {"label": "stopping nodes", "color": BLUE}
+_WATCHED: dict[str, Any] = {"color": BLUE}
 _TRAINING: dict[str, Any] = {"label": "training", "color": ORANGE, "linestyle": (0, (4, 1.6))}
 
 
-def _draw_losses(axes: Axes, history: History) -> None:
+def _draw_losses(axes: Axes, history: History, watched: str) -> None:
     drawn: list[float] = []
-    for losses, look in ((history.train_loss, _TRAINING), (history.stop_loss, _STOPPING)):
+    judged = {**_WATCHED, "label": watched}
+    for losses, look in ((history.train_loss, _TRAINING), (history.stop_loss, judged)):
         values = np.array(losses, dtype=float)
         values[~(np.isfinite(values) & (values > 0))] = np.nan  # a log scale has no place for them
         axes.plot(values, **look, **_visible(len(values)))
@@ -184,8 +186,9 @@ def _draw_losses(axes: Axes, history: History) -> None:
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 
-def _draw_accuracies(axes: Axes, history: History) -> None:
-    for values, look in ((history.train_accuracy, _TRAINING), (history.stop_accuracy, _STOPPING)):
+def _draw_accuracies(axes: Axes, history: History, watched: str) -> None:
+    judged = {**_WATCHED, "label": watched}
+    for values, look in ((history.train_accuracy, _TRAINING), (history.stop_accuracy, judged)):
         axes.plot(100 * np.array(values, dtype=float), **look, **_visible(len(values)))
     _title(axes, "Accuracy, %")
     _legend(axes)

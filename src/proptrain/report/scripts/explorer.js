@@ -130,13 +130,15 @@ class Explorer {
   }
 
   showNeighbours() {
-    const { parts, whole } = this.neighbours, told = this.model.told(this.node);
+    const { parts } = this.neighbours, told = this.model.told(this.node);
+    const { factors } = this.model, plain = factors.every((factor) => factor === 1);
     byId("node-averaged").replaceChildren(
-      "To its probability of ", this.classOf(told), ", each node adds what the network says of it, times its weight.",
+      "To its probability of ", this.classOf(told), ", each node adds what the network says of it, times its weight",
+      plain ? "." : ` and the class’s factor of ${factors[told].toPrecision(3)}, which keeps large classes from swallowing small ones; then all that is added is scaled to 100 %.`,
     );
     const rows = parts.slice(0, N_PARTS).map((part) => row(
       "", this.buttonOf(part.node), make("td", {}, this.classOf(part.code)),
-      number(percent(whole > 0 ? part.weight / whole : 0)), number(percent(part.own)),
+      number(percent(part.weight)), number(percent(part.own)),
       bar(part.share, told, parts[0].share), number(part.steps.toFixed(1)),
     ));
     rows.push(...restOf(parts, "node", (share) => [empty(), empty(), empty(), share, empty()]));

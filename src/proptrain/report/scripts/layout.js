@@ -4,9 +4,8 @@ const INNERMOST = 0.45;
 
 function neighbourhood(model, node, labels, neighbours, most) {
   const share = new Map(labels.parts.map((part) => [part.node, part.share]));
-  const mass = neighbours === null ? 0 : neighbours.whole;
   const weight = new Map(
-    neighbours === null ? [] : neighbours.parts.map((part) => [part.node, part.weight / mass]),
+    neighbours === null ? [] : neighbours.parts.map((part) => [part.node, part.weight]),
   );
   const matters = (i) => Math.max(share.get(i) || 0, weight.get(i) || 0);
   const distances = distancesFrom(model, node);

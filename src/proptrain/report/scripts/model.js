@@ -15,13 +15,29 @@ function openModel(data) {
     trust: data.trust === null ? new Float32Array(n).fill(1) : read(data.trust, Float32Array),
     toldClass: read(data.toldClass, Uint16Array), toldShare: read(data.toldShare, Uint16Array),
     f: data.f === null ? null : read(data.f, data.fUnit === 255 ? Uint8Array : Uint16Array),
-    fUnit: data.fUnit, ids: data.ids,
+    fUnit: data.fUnit, factors: data.factors, ids: data.ids,
     name: (node) => (data.ids === null ? String(node) : data.ids[node]),
     told: (node) => model.toldClass[node * data.nTold],
     sureness: (node) => model.toldShare[node * data.nTold] / 65535,
   };
+  model.kept = keptByFactors(model);
   Object.assign(model, openGraph(data));
   return Object.assign(model, normalised(model, data.normalisation));
+}
+
+/* How much of what is said of each node is left once its classes are multiplied by their factors. */
+function keptByFactors({ n, classes, f, factors }) {
+  const kept = new Float64Array(n).fill(1), nClasses = classes.length;
+  if (f === null || factors.every((factor) => factor === 1)) return kept;
+  for (let i = 0; i < n; i += 1) {
+    let said = 0, left = 0;
+    for (let c = 0; c < nClasses; c += 1) {
+      said += f[i * nClasses + c];
+      left += f[i * nClasses + c] * factors[c];
+    }
+    if (said > 0) kept[i] = left / said;
+  }
+  return kept;
 }
 
 /* Each edge is kept once; here it gets its other direction, neighbours in ascending order. */
@@ -111,19 +127,23 @@ function labelParts(model, node, without) {
   return finished(parts, totals, bySteps);
 }
 
-/* The parts of what is told of a node: what the network says of each node, times its weight. */
+/* The parts of what is told of a node: what the network says of each node, times its weight and the
+   factor of the class. Weights are told as shares of them all. */
 function neighbourParts(model, node) {
-  const { weights, moments, bySteps } = received(model, node, null, () => 1);
+  const { weights, moments, bySteps } = received(model, node, null, (i) => model.kept[i]);
   const told = model.told(node), nClasses = model.classes.length;
   const totals = new Float64Array(nClasses), parts = [];
+  const whole = weights.reduce((sum, weight) => sum + weight, 0);
   for (let i = 0; i < model.n; i += 1) {
     if (weights[i] === 0) continue;
     for (let c = 0; c < nClasses; c += 1) {
-      totals[c] += (weights[i] * model.f[i * nClasses + c]) / model.fUnit;
+      totals[c] += (weights[i] * model.factors[c] * model.f[i * nClasses + c]) / model.fUnit;
     }
     const own = model.f[i * nClasses + told] / model.fUnit;
-    const steps = moments[i] / weights[i];
-    parts.push({ node: i, code: model.told(i), value: weights[i] * own, weight: weights[i], own, steps });
+    const value = weights[i] * model.factors[told] * own;
+    parts.push({
+      node: i, code: model.told(i), value, weight: weights[i] / whole, own, steps: moments[i] / weights[i],
+    });
   }
   return finished(parts, totals, bySteps);
 }
