@@ -146,6 +146,14 @@ def test_a_spreadsheet_gets_no_formula_and_one_apostrophe_less_is_the_text(cells
         assert (kept[1:] if marked else kept) == cell
 
 
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
+def test_signs_begin_a_formula_wide_ones_and_those_of_columns_too(sign):
+    table = pd.DataFrame({f"{sign}a": [f"{sign}1+1", "b"], "b": [1, 2]})
+    assert written(table, for_spreadsheet=False)[1] == 2
+    text, told = written(table, for_spreadsheet=True)
+    assert (text, told) == (f"'{sign}a,b\n'{sign}1+1,1\nb,2\n", 0)
+
+
 def test_numbers_are_no_formulas_and_formulas_are_told(capsys):
     table = pd.DataFrame({"id": ["=1+1", "-5", "+1e3", "@a", "a"], "n": [-1, -2, -3, -4, -5]})
     text, n_formulas = written(table, for_spreadsheet=False)

@@ -80,8 +80,8 @@ def audit(
     the suggested class); suspect (whether --fix replaces it: three times as much does). The file
     of --out has all labels, and what speaks for the given class: cross_fitted (models that have
     not seen the label), others (the other labels, spread over the graph) and weight (how much the
-    label counts in training); and whether it was held out of training. Ids and classes stand in it
-    as in your tables, unless it is written --for-spreadsheet.
+    label counts in training); and whether it was held out of training. Ids and classes stand in
+    both files as in your tables, unless they are written --for-spreadsheet.
 
     Examples: proptrain audit --edges edges.csv --nodes nodes.csv --label topic;
     the same with --out audit.csv --fix fixed.csv
@@ -96,12 +96,13 @@ def audit(
     )
     found = _audit(tables.dataset, alpha, device, seed, quiet=json)
     table = found.to_frame(tables.dataset.node_ids)
+    n_formulas, how = 0, {"overwrite": overwrite, "for_spreadsheet": for_spreadsheet}
     if out is not None:
-        n_formulas = _write_table(table, out, overwrite=overwrite, for_spreadsheet=for_spreadsheet)
+        n_formulas += _write_table(table, out, **how)
     if fix is not None:
         assert nodes is not None
         assert label is not None
-        _write_fixed(found, nodes, label, fix, overwrite=overwrite)
+        n_formulas += _write_fixed(found, nodes, label, fix, **how)
     n_suspect = int(found.suspect.sum())
     if json:
         rows = json_module.loads(table[:top].to_json(orient="records"))
@@ -113,8 +114,7 @@ def audit(
     for path in (out, fix):
         if path is not None:
             say(f"written: {path}")
-    if out is not None:
-        tell_formulas(n_formulas)
+    tell_formulas(n_formulas)
 
 
 def _check_outputs(
@@ -179,8 +179,13 @@ def _write_table(table: pd.DataFrame, path: Path, *, overwrite: bool, for_spread
         return 0
 
 
-def _write_fixed(found: Audit, nodes: Path, label: str, path: Path, *, overwrite: bool) -> None:
-    """Write the node table with the suspects' labels replaced, every other cell as it stands."""
+def _write_fixed(
+    found: Audit, nodes: Path, label: str, path: Path, *, overwrite: bool, for_spreadsheet: bool
+) -> int:
+    """Write the node table with the suspects' labels replaced, every other cell as it stands.
+
+    Returns how many of its cells a spreadsheet would take for formulas.
+    """
     from proptrain.data.table_files import read_table
     from proptrain.files import whole_file
 
@@ -192,6 +197,6 @@ def _write_fixed(found: Audit, nodes: Path, label: str, path: Path, *, overwrite
     table.iloc[found.nodes[found.suspect], place] = table.iloc[copied, place].to_numpy()
     with whole_file(path, overwrite=overwrite) as temporary:
         if path.suffix == ".csv":
-            write_csv(table, temporary, header=True, for_spreadsheet=False)
-        else:
-            table.to_parquet(temporary, index=False)
+            return write_csv(table, temporary, header=True, for_spreadsheet=for_spreadsheet)
+        table.to_parquet(temporary, index=False)
+        return 0
