@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from proptrain.cli.console import (
+    ForceOption,
     JsonOption,
     OverwriteOption,
     print_json,
@@ -32,6 +33,7 @@ from proptrain.cli.source import (
     WeightOption,
     read_own_tables,
 )
+from proptrain.cli.workload import sizes_of, tell_workload
 from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ def audit(
     fix: FixOption = None,
     for_spreadsheet: SpreadsheetOption = False,
     overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Rank the given labels by how likely they are wrong, and say what they should be.
@@ -94,7 +97,7 @@ def audit(
     tables = read_own_tables(
         edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
     )
-    found = _audit(tables.dataset, alpha, device, seed, quiet=json)
+    found = _audit(tables.dataset, alpha, device, seed, quiet=json, force=force)
     table = found.to_frame(tables.dataset.node_ids)
     n_formulas, how = 0, {"overwrite": overwrite, "for_spreadsheet": for_spreadsheet}
     if out is not None:
@@ -141,12 +144,15 @@ def _check_outputs(
         check_output(path, overwrite=overwrite)
 
 
-def _audit(dataset: Dataset, alpha: float, device: str, seed: int, *, quiet: bool) -> Audit:
+def _audit(
+    dataset: Dataset, alpha: float, device: str, seed: int, *, quiet: bool, force: bool
+) -> Audit:
     from proptrain.estimator import PTAClassifier
     from proptrain.insight.audit import N_FITS
 
     names = np.array([*(dataset.class_names or ()), None], dtype=object)  # None for code -1
     classifier = PTAClassifier(alpha=alpha, device=device, unlabelled=None, random_state=seed)
+    tell_workload(classifier, sizes_of(dataset), quiet=quiet, force=force, n_fits=1 + N_FITS)
     with training_progress(classifier.max_epochs, quiet=quiet) as on_epoch:
         classifier.fit(
             dataset.features, names[dataset.labels], graph=dataset.graph, on_epoch=on_epoch

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proptrain.cli.console import progress
+from proptrain.cli.workload import sizes_in, tell_workload
 from proptrain.errors import FileFormatError, InvalidInputError, TableError, UnreadableFileError
 
 if TYPE_CHECKING:
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
     from proptrain.report.parts import Suspect
 
 
-def audited_now(saved: SavedModel, nodes: Path, *, quiet: bool) -> tuple[Suspect, ...]:
+def audited_now(
+    saved: SavedModel, nodes: Path, *, quiet: bool, force: bool = False
+) -> tuple[Suspect, ...]:
     """Audit the labels of a model, whose features its node table has."""
     from proptrain.insight.audit import N_FITS, check_can_audit
     from proptrain.report.model_page import suspects_of
 
     check_can_audit(saved.estimator)
     features = _features_of(saved, nodes)
+    sizes = sizes_in(saved.estimator.graph_, features, len(saved.estimator.classes_))
+    tell_workload(saved.estimator, sizes, quiet=quiet, force=force, n_fits=N_FITS)
     with progress("audit: models without some labels", N_FITS, quiet=quiet) as advance:
         found = saved.estimator.audit(features, on_fit=advance)
     return suspects_of(found, None if saved.node_ids is None else saved.node_ids.tolist())
