@@ -66,7 +66,20 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``edges`` to the fitted graph (see `proptrain.data.extend.extend_graph`), or from features
         alone. ``calibrated`` sharpens or softens all rows alike, by the temperature that fits the
         stopping nodes best: of the nodes told with 80 %, about four in five are then right. It
-        changes no prediction.
+        changes no prediction. X has shape (m, f).
+
+        A path of four nodes with a label at each end, then a fifth node beside the last:
+
+        >>> from proptrain import LabelPropagationClassifier
+        >>> clf = LabelPropagationClassifier()
+        >>> _ = clf.fit(None, ["left", None, None, "right"], graph=[(0, 1), (1, 2), (2, 3)])
+        >>> clf.predict_proba().round(2)
+        array([[1. , 0. ],
+               [0.7, 0.3],
+               [0.3, 0.7],
+               [0. , 1. ]])
+        >>> clf.predict_proba(edges=[(4, 3)]).round(2)
+        array([[0., 1.]])
         """
         check_is_fitted(self)
         if X is None and edges is None:
@@ -91,7 +104,16 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A node whose likeliest class has a probability below ``min_probability`` (calibrated, if
         you say so) is left unlabelled, in a way that `fit` takes for unlabelled again: with the
         marker ``unlabelled``, -1 by default, among numbers, with "" among text (unless the marker
-        is a text), with None among booleans, and with NaN where numbers have no marker.
+        is a text), with None among booleans, and with NaN where numbers have no marker. X has
+        shape (m, f).
+
+        >>> from proptrain import LabelPropagationClassifier
+        >>> clf = LabelPropagationClassifier()
+        >>> _ = clf.fit(None, ["left", None, None, "right"], graph=[(0, 1), (1, 2), (2, 3)])
+        >>> clf.predict()
+        array(['left', 'left', 'right', 'right'], dtype='<U5')
+        >>> clf.predict(min_probability=0.8)
+        array(['left', '', '', 'right'], dtype='<U5')
         """
         told = self.predict_proba(X, edges)
         likeliest = told.argmax(axis=1)
@@ -111,6 +133,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         ``edges`` are those of `predict`; ``n_new`` counts the new nodes where the edges alone do
         not, as pairs that leave out a last node without edges.
+
+        >>> from proptrain import LabelPropagationClassifier
+        >>> clf = LabelPropagationClassifier()
+        >>> _ = clf.fit(None, ["left", None, None, "right"], graph=[(0, 1), (1, 2), (2, 3)])
+        >>> clf.find_reached([(4, 3)], n_new=2)  # nodes 4, and 5 without an edge
+        array([ True, False])
         """
         check_is_fitted(self)
         if n_new is None:
@@ -121,7 +149,15 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Take the prediction of a fitted node apart: which labels and which nodes made it.
 
         ``without`` names training nodes whose labels are taken away first, to see what the soft
-        label would be. Only of PTA, PTA+ and label propagation, whose predictions are sums.
+        label would be. Only of PTA, PTA+ and label propagation, whose predictions are sums: Ŷ_i =
+        Σ_j Ā_ij f_j and Ȳ_i = Σ_j w_ij y_j; see `Explanation`.
+
+        >>> from proptrain import LabelPropagationClassifier
+        >>> clf = LabelPropagationClassifier()
+        >>> _ = clf.fit(None, ["left", None, None, "right"], graph=[(0, 1), (1, 2), (2, 3)])
+        >>> told = clf.explain(1)
+        >>> told.told, told.labels.nodes, told.labels.shares.sum(axis=1).round(2)
+        ('left', array([0, 3]), array([0.7, 0.3]))
         """
         from proptrain.insight.explanation import explain_node
 
@@ -136,7 +172,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fewer; ``seed`` decides on the fifths and the initial weights, and ``on_fit`` is called
         after each, for a progress bar. Labels of stopping nodes are evidence, and ranked, like all
         others. The only label of a class cannot be judged and comes last. Only of PTA and PTA+;
-        the ten models are PTA's in both.
+        the ten models are PTA's in both. X has shape (n, f).
+
+        Two groups of four by their features; the last label is that of the wrong one:
+
+        >>> from proptrain import PTAClassifier
+        >>> X = np.repeat(np.eye(2), 5, axis=0)
+        >>> y = ["a", "a", "a", "a", None, "b", "b", "b", "a", None]
+        >>> clf = PTAClassifier(max_epochs=30, random_state=0).fit(X, y, graph=None)
+        >>> found = clf.audit(X)
+        >>> found.nodes[:1], found.given[:1], found.suggested[:1]
+        (array([8]), array(['a'], dtype='<U1'), array(['b'], dtype='<U1'))
         """
         from proptrain.insight.audit import audit_model
 
@@ -146,9 +192,19 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def find_temperature(self, *, alone: bool = False) -> float:
         """Return the temperature that `predict_proba` calibrates with.
 
-        It is the one at which the labels of the stopping nodes are likeliest, and found anew from
-        what a model keeps: a loaded model has the same. ``alone`` is the one for new nodes that are
-        told from features alone.
+        It is the T at which the labels of the stopping nodes are likeliest, where a row p becomes
+        p^(1/T) / Σ_c p_c^(1/T), and found anew from what a model keeps: a loaded model has the
+        same. ``alone`` is the one for new nodes that are told from features alone.
+
+        >>> from proptrain import PTAClassifier
+        >>> y = ["left", "left", "left", "right", "right", None]
+        >>> clf = PTAClassifier(max_epochs=30, random_state=0)
+        >>> path = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+        >>> _ = clf.fit(np.eye(6), y, graph=path, stopping=[1, 2, 3])
+        >>> T = clf.find_temperature()
+        >>> p = clf.predict_proba() ** (1 / T)
+        >>> bool(np.allclose(p / p.sum(axis=1, keepdims=True), clf.predict_proba(calibrated=True)))
+        True
         """
         from proptrain.insight.calibration import fit_temperature
 
@@ -169,7 +225,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return fit_temperature(held_out[stop], self.given_[stop])
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the fitted model to a folder: safetensors and JSON, nothing pickled."""
+        """Write the fitted model to a folder: safetensors and JSON, nothing pickled.
+
+        >>> import tempfile
+        >>> from proptrain import LabelPropagationClassifier
+        >>> clf = LabelPropagationClassifier()
+        >>> _ = clf.fit(None, ["left", None, None, "right"], graph=[(0, 1), (1, 2), (2, 3)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(f"{folder}/model")
+        ...     LabelPropagationClassifier.load(f"{folder}/model").predict()
+        array(['left', 'left', 'right', 'right'], dtype='<U5')
+        """
         from proptrain.persistence import save_model
 
         check_is_fitted(self)
@@ -177,7 +243,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read a model that `save` wrote."""
+        """Read a model that `save` wrote.
+
+        >>> import tempfile
+        >>> from proptrain import LabelPropagationClassifier
+        >>> clf = LabelPropagationClassifier()
+        >>> _ = clf.fit(None, ["left", None, None, "right"], graph=[(0, 1), (1, 2), (2, 3)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(f"{folder}/model")
+        ...     LabelPropagationClassifier.load(f"{folder}/model")
+        LabelPropagationClassifier()
+        """
         from proptrain.persistence import load_model
 
         estimator = load_model(folder).estimator

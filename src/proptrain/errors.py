@@ -26,9 +26,21 @@ import difflib
 from collections.abc import Iterable
 from numbers import Integral
 
+from proptrain.text import visible
+
 
 class ProptrainError(Exception):
-    """The root of all errors that proptrain raises on purpose."""
+    r"""The root of all errors that proptrain raises on purpose.
+
+    A message may quote files of strangers, and Python prints it to a terminal as it is.
+
+    >>> print(ProptrainError("no column \x1b[31mid"))
+    no column \x1b[31mid
+    """
+
+    def __str__(self) -> str:
+        """Return the message, with what a terminal would act upon written as escapes."""
+        return visible(super().__str__())
 
 
 class InvalidInputError(ProptrainError, ValueError):

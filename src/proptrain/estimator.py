@@ -188,6 +188,14 @@ class PTAClassifier(GraphClassifier):
         edges. ``stopping`` names the labelled nodes (indices or mask) that only decide when to
         stop: the model never sees their labels. ``on_epoch`` is called with the number and the
         stopping accuracy of each epoch, for a progress bar.
+
+        A path of four nodes with a label at each end:
+
+        >>> import numpy as np
+        >>> clf = PTAClassifier(max_epochs=30, random_state=0)
+        >>> _ = clf.fit(np.eye(4), ["left", None, None, "right"], graph=[(0, 1), (1, 2), (2, 3)])
+        >>> clf.transduction_
+        array(['left', 'left', 'right', 'right'], dtype='<U5')
         """
         self._check_switches("clamp", "fast")
         device = torch_device(self.device)

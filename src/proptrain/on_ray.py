@@ -150,6 +150,12 @@ class RayEngine(ClusterEngine):
     ``graph`` is a folder that every machine sees: a path, or an address such as s3://bucket/graph.
     ``address`` is the cluster's ("auto" finds one that runs on this machine); without one, a
     cluster of this machine alone is started. Use it in a ``with`` statement, which ends that.
+
+    The recursion is that of every `Engine`. Not run as an example, since it needs a cluster (that
+    it gives what `LocalEngine` does is in tests/e2e/test_ray.py):
+
+    >>> with RayEngine("s3://bucket/graph", address="auto") as engine:  # doctest: +SKIP
+    ...     engine.propagate(signal, PPR())  # signal (n, c)
     """
 
     def __init__(

@@ -53,6 +53,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> search = GridSearchCV(on_ring, {"estimator__alpha": [0.1, 0.9]}, cv=LabelFolds(2))
     >>> search.fit(np.arange(6), y).best_params_, float(search.best_score_)
     ({'estimator__alpha': 0.1}, 1.0)
+    >>> on_ring.fit([0, 4], ["left", "right"]).predict([1, 3])
+    array(['left', 'right'], dtype='<U5')
+    >>> on_ring.predict_proba([1, 3]).round(2)
+    array([[0.83, 0.17],
+           [0.17, 0.83]])
     """
 
     def __init__(self, estimator: Any, features: Any, graph: Any) -> None:
@@ -118,6 +123,8 @@ class LabelFolds:
 
     Examples
     --------
+    >>> LabelFolds(2).get_n_splits()
+    2
     >>> for train, test in LabelFolds(2).split(None, ["a", "a", None, "b", "b"]):
     ...     print(train, test)
     [0 2 4] [1 3]
@@ -140,7 +147,7 @@ class LabelFolds:
         y: Any,
         groups: Any = None,  # noqa: ARG002 - as above
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the rows to fit to and the rows to test, for each fold."""
+        """Yield the rows to fit to and the rows to test, for each fold of the labels y (n,)."""
         codes, _ = encode_labels(y, unlabelled=self.unlabelled)
         known = np.flatnonzero(codes >= 0)
         folds = deal_folds(codes[known], self.n_splits, np.random.RandomState(self.seed))
@@ -155,7 +162,7 @@ class LabelFolds:
             yield np.setdiff1d(np.arange(len(codes)), test), test
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of folds."""
+        """Return the number of folds, whatever X (n, 1) and y (n,) are."""
         return self.n_splits
 
 

@@ -76,6 +76,22 @@ def test_suspects_are_shown_written_and_fixed(run, folder):
     assert (folder / "nodes.csv").read_bytes() == before
 
 
+def test_both_tables_are_written_for_a_spreadsheet_and_can_be_read_again(run, folder):
+    written = ["--out", "audit.csv", "--fix", "fixed.csv"]
+    done = run(*NODES, "--fix", "fixed.csv")
+    assert "warning: 40 cells begin with" in done.err  # the ids, of this table alone
+    done = run(*NODES, *written, "--overwrite", "--for-spreadsheet")
+    assert done.code == 0, done.err
+    assert "warning" not in done.err
+    for name in ("audit.csv", "fixed.csv"):
+        assert pd.read_csv(name)["id"].str.startswith("'=n").all()
+    tables = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--label", "circle"]
+    assert run("fit", *tables, "--out", "model").code == 0
+    done = run("report", "model", "--audit", "audit.csv", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["audited"] == 24
+
+
 def test_json_for_machines(run, folder):
     done = run(*NODES, "--top", 2, "--out", "audit.json", "--fix", "fixed.parquet", "--json")
     assert done.code == 0, done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 
@@ -94,6 +95,84 @@ def test_each_name_is_there_and_explains_itself(name):
     assert not first.startswith(f"{name}(")  # what a dataclass writes when nobody else does
     assert value.__module__.startswith("proptrain.")
     assert ">>>" in inspect.getdoc(value)  # an example, which pytest runs
+
+
+# --- methods have an example, arrays a shape -----------------------------------------------------
+
+ARRAYS = {"X", "y", "codes", "features", "known", "labels", "probabilities", "signal", "values"}
+ARRAYS |= {"scores", "soft_labels"}
+SHAPE = re.compile(r"\([a-zA-Z]\w*, ?\w*\)")  # (n,), (n, C), (m, f)
+
+
+def public_methods(kind):
+    """The methods that are ours, not scikit-learn's or torch's, by their names."""
+    for name in dir(kind):
+        method = inspect.getattr_static(kind, name)
+        method = getattr(method, "__func__", method)  # of a classmethod
+        is_ours = inspect.isfunction(method) and method.__module__.startswith("proptrain")
+        if is_ours and not name.startswith("_"):
+            yield name, method
+
+
+def has_example(name, method, kind):
+    """Whether a method is called in an example: one of its own, or one of its class."""
+    text = f"{inspect.getdoc(method)}\n{kind.__doc__}"
+    examples = [line for line in text.splitlines() if line.lstrip().startswith((">>>", "..."))]
+    return any(re.search(rf"\.{name}\(", line) for line in examples)
+
+
+def says_shapes(function):
+    """Whether a docstring has a shape, if there is an array among the arguments."""
+    has_arrays = bool(ARRAYS & set(inspect.signature(function).parameters))
+    return not has_arrays or bool(SHAPE.search(inspect.getdoc(function)))
+
+
+def public_values():
+    return [getattr(proptrain, name) for name in NAMES if name != "__version__"]
+
+
+def test_every_public_method_has_an_example():
+    kinds = [value for value in public_values() if isinstance(value, type)]
+    methods = [(name, method, kind) for kind in kinds for name, method in public_methods(kind)]
+    assert len({method for _, method, _ in methods}) > 30
+    assert {one[1].__qualname__ for one in methods if not has_example(*one)} == set()
+
+
+def test_the_engine_that_needs_an_extra_has_an_example_that_is_not_run():
+    pytest.importorskip("ray")
+    from proptrain.on_ray import RayEngine
+
+    assert has_example("propagate", RayEngine.propagate, RayEngine)
+    assert "doctest: +SKIP" in RayEngine.__doc__
+
+
+def test_every_array_has_a_shape():
+    values = public_values()
+    functions = [value for value in values if inspect.isfunction(value)]
+    kinds = [value for value in values if isinstance(value, type)]
+    functions += [method for kind in kinds for _, method in public_methods(kind)]
+    assert {one.__qualname__ for one in functions if not says_shapes(one)} == set()
+    for converter in (proptrain.dataset_from_pyg, proptrain.dataset_to_pyg):  # of a whole Data
+        assert SHAPE.search(inspect.getdoc(converter))
+
+
+def test_what_has_no_example_or_no_shape_is_found():
+    class Wrong:
+        """It has an example of something else.
+
+        >>> Wrong().predict_all(1)
+        """
+
+        def predict(self, X):
+            """Return X, whatever its shape (is)."""
+
+        def predict_all(self, X):
+            """Return X (n, f)."""
+
+    assert not has_example("predict", Wrong.predict, Wrong)
+    assert not says_shapes(Wrong.predict)
+    assert has_example("predict_all", Wrong.predict_all, Wrong)
+    assert says_shapes(Wrong.predict_all)
 
 
 def test_star_import_brings_them_all():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proptrain import LabelPropagationClassifier, PTAClassifier, errors
 from proptrain.cli import console
 from proptrain.cli.csv_tables import tell_formulas, write_csv
 from proptrain.experiments.grid import Table, markdown
@@ -53,6 +55,23 @@ def test_a_terminal_is_shown_only_what_it_can_show(name, capsys, monkeypatch):
     for one in shown:
         assert all(line.isprintable() for line in one.split("\n")), one
         assert visible(text).replace(" ", "") in one.replace("\n", "").replace(" ", "")
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_an_error_of_ours_is_shown_as_text_in_python_too(name):
+    text = NASTY[name]
+    for kind in (errors.TableError, errors.UnreadableFileError, errors.MissingPackageError):
+        assert str(kind(f"must be id, got {text}")) == f"must be id, got {visible(text)}"
+
+
+@pytest.mark.parametrize("name", [name for name in NASTY if name != "null"])  # NumPy ends there
+def test_an_explanation_shows_classes_as_text(name):
+    y, edges = [NASTY[name], NASTY[name], None, "right"], [(0, 1), (1, 2), (2, 3)]
+    alone = LabelPropagationClassifier().fit(None, y, graph=edges)
+    learnt = PTAClassifier(max_epochs=1).fit(np.eye(4), y, graph=edges, stopping=[1])
+    for told in (str(alone.explain(0)), str(learnt.explain(0))):
+        assert all(line.isprintable() for line in told.split("\n")), told
+        assert f"given {visible(NASTY[name])}" in told
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -125,6 +144,14 @@ def test_a_spreadsheet_gets_no_formula_and_one_apostrophe_less_is_the_text(cells
         stripped = kept.lstrip("'")
         marked = kept.startswith("'") and stripped.startswith(("=", "+", "-", "@", "\t", "\r"))
         assert (kept[1:] if marked else kept) == cell
+
+
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
+def test_signs_begin_a_formula_wide_ones_and_those_of_columns_too(sign):
+    table = pd.DataFrame({f"{sign}a": [f"{sign}1+1", "b"], "b": [1, 2]})
+    assert written(table, for_spreadsheet=False)[1] == 2
+    text, told = written(table, for_spreadsheet=True)
+    assert (text, told) == (f"'{sign}a,b\n'{sign}1+1,1\nb,2\n", 0)
 
 
 def test_numbers_are_no_formulas_and_formulas_are_told(capsys):

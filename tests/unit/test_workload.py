@@ -18,6 +18,7 @@ from proptrain import (
     workload,
 )
 from proptrain.cli import app
+from proptrain.cli.workload import tell_workload
 from proptrain.errors import NotEnoughMemoryError
 from proptrain.memory import available_memory
 from proptrain.workload import FitSizes, check_memory, estimate_fit
@@ -183,3 +184,31 @@ def test_commands_do_not_begin_what_cannot_end_well_unless_forced(files, monkeyp
             assert run("fit", *source, *model, "--force").exit_code == 0
             (files / "model").rename(files / f"model{len(list(files.iterdir()))}")
     assert run("fit", *tables, "--out", files / "model").exit_code == 0  # with the real memory
+
+
+def test_commands_that_fit_many_times_do_not_begin_either(files, monkeypatch):
+    tables = ["--edges", files / "edges.csv", "--nodes", files / "nodes.csv", "--label", "label"]
+    model, table, page = files / "model", files / "audit.csv", files / "page.html"
+    assert run("fit", *tables, "--out", model).exit_code == 0
+    monkeypatch.setattr(workload, "available_memory", lambda: 1000)
+    commands = {
+        "Each of these 2 fits": ["evaluate", *tables, "--runs", 2, "--per-class", 2],
+        "Each of these 11 fits": ["audit", *tables, "--out", table],
+        "Each of these 10 fits": ["report", model, "--nodes", files / "nodes.csv", "--out", page],
+    }
+    for told, command in commands.items():
+        refused = run(*command)
+        assert isinstance(refused.exception, NotEnoughMemoryError)
+        assert str(refused.exception).startswith(told)
+        assert "--force" in str(refused.exception)
+        assert not table.exists()
+        assert not page.exists()
+    for command in commands.values():
+        assert run(*command, "--force").exit_code == 0
+    assert table.exists()
+    assert page.exists()
+
+
+def test_many_fits_are_said_beforehand_with_their_number(capsys):
+    tell_workload(PTAClassifier(), SIZES, quiet=False, force=True, n_fits=10_000)
+    assert "each of 10,000 fits takes about" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from proptrain.cli.console import (
+    ForceOption,
     JsonOption,
     OverwriteOption,
     print_json,
@@ -32,6 +33,7 @@ from proptrain.cli.source import (
     WeightOption,
     read_own_tables,
 )
+from proptrain.cli.workload import sizes_of, tell_workload
 from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ def audit(
     fix: FixOption = None,
     for_spreadsheet: SpreadsheetOption = False,
     overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Rank the given labels by how likely they are wrong, and say what they should be.
@@ -80,8 +83,8 @@ def audit(
     the suggested class); suspect (whether --fix replaces it: three times as much does). The file
     of --out has all labels, and what speaks for the given class: cross_fitted (models that have
     not seen the label), others (the other labels, spread over the graph) and weight (how much the
-    label counts in training); and whether it was held out of training. Ids and classes stand in it
-    as in your tables, unless it is written --for-spreadsheet.
+    label counts in training); and whether it was held out of training. Ids and classes stand in
+    both files as in your tables, unless they are written --for-spreadsheet.
 
     Examples: proptrain audit --edges edges.csv --nodes nodes.csv --label topic;
     the same with --out audit.csv --fix fixed.csv
@@ -94,14 +97,15 @@ def audit(
     tables = read_own_tables(
         edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
     )
-    found = _audit(tables.dataset, alpha, device, seed, quiet=json)
+    found = _audit(tables.dataset, alpha, device, seed, quiet=json, force=force)
     table = found.to_frame(tables.dataset.node_ids)
+    n_formulas, how = 0, {"overwrite": overwrite, "for_spreadsheet": for_spreadsheet}
     if out is not None:
-        n_formulas = _write_table(table, out, overwrite=overwrite, for_spreadsheet=for_spreadsheet)
+        n_formulas += _write_table(table, out, **how)
     if fix is not None:
         assert nodes is not None
         assert label is not None
-        _write_fixed(found, nodes, label, fix, overwrite=overwrite)
+        n_formulas += _write_fixed(found, nodes, label, fix, **how)
     n_suspect = int(found.suspect.sum())
     if json:
         rows = json_module.loads(table[:top].to_json(orient="records"))
@@ -113,8 +117,7 @@ def audit(
     for path in (out, fix):
         if path is not None:
             say(f"written: {path}")
-    if out is not None:
-        tell_formulas(n_formulas)
+    tell_formulas(n_formulas)
 
 
 def _check_outputs(
@@ -141,12 +144,15 @@ def _check_outputs(
         check_output(path, overwrite=overwrite)
 
 
-def _audit(dataset: Dataset, alpha: float, device: str, seed: int, *, quiet: bool) -> Audit:
+def _audit(
+    dataset: Dataset, alpha: float, device: str, seed: int, *, quiet: bool, force: bool
+) -> Audit:
     from proptrain.estimator import PTAClassifier
     from proptrain.insight.audit import N_FITS
 
     names = np.array([*(dataset.class_names or ()), None], dtype=object)  # None for code -1
     classifier = PTAClassifier(alpha=alpha, device=device, unlabelled=None, random_state=seed)
+    tell_workload(classifier, sizes_of(dataset), quiet=quiet, force=force, n_fits=1 + N_FITS)
     with training_progress(classifier.max_epochs, quiet=quiet) as on_epoch:
         classifier.fit(
             dataset.features, names[dataset.labels], graph=dataset.graph, on_epoch=on_epoch
@@ -179,8 +185,13 @@ def _write_table(table: pd.DataFrame, path: Path, *, overwrite: bool, for_spread
         return 0
 
 
-def _write_fixed(found: Audit, nodes: Path, label: str, path: Path, *, overwrite: bool) -> None:
-    """Write the node table with the suspects' labels replaced, every other cell as it stands."""
+def _write_fixed(
+    found: Audit, nodes: Path, label: str, path: Path, *, overwrite: bool, for_spreadsheet: bool
+) -> int:
+    """Write the node table with the suspects' labels replaced, every other cell as it stands.
+
+    Returns how many of its cells a spreadsheet would take for formulas.
+    """
     from proptrain.data.table_files import read_table
     from proptrain.files import whole_file
 
@@ -192,6 +203,6 @@ def _write_fixed(found: Audit, nodes: Path, label: str, path: Path, *, overwrite
     table.iloc[found.nodes[found.suspect], place] = table.iloc[copied, place].to_numpy()
     with whole_file(path, overwrite=overwrite) as temporary:
         if path.suffix == ".csv":
-            write_csv(table, temporary, header=True, for_spreadsheet=False)
-        else:
-            table.to_parquet(temporary, index=False)
+            return write_csv(table, temporary, header=True, for_spreadsheet=for_spreadsheet)
+        table.to_parquet(temporary, index=False)
+        return 0

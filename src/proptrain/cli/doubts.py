@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proptrain.cli.console import progress
+from proptrain.cli.workload import sizes_in, tell_workload
 from proptrain.errors import FileFormatError, InvalidInputError, TableError, UnreadableFileError
 
 if TYPE_CHECKING:
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
     from proptrain.report.parts import Suspect
 
 
-def audited_now(saved: SavedModel, nodes: Path, *, quiet: bool) -> tuple[Suspect, ...]:
+def audited_now(
+    saved: SavedModel, nodes: Path, *, quiet: bool, force: bool = False
+) -> tuple[Suspect, ...]:
     """Audit the labels of a model, whose features its node table has."""
     from proptrain.insight.audit import N_FITS, check_can_audit
     from proptrain.report.model_page import suspects_of
 
     check_can_audit(saved.estimator)
     features = _features_of(saved, nodes)
+    sizes = sizes_in(saved.estimator.graph_, features, len(saved.estimator.classes_))
+    tell_workload(saved.estimator, sizes, quiet=quiet, force=force, n_fits=N_FITS)
     with progress("audit: models without some labels", N_FITS, quiet=quiet) as advance:
         found = saved.estimator.audit(features, on_fit=advance)
     return suspects_of(found, None if saved.node_ids is None else saved.node_ids.tolist())
@@ -73,7 +78,7 @@ def read_audit(saved: SavedModel, path: Path) -> tuple[Suspect, ...]:
     from proptrain.report.explore import short_name
     from proptrain.report.parts import Suspect
 
-    table = _checked(_read(path), path.name)
+    table = _without_marks(saved, _checked(_read(path), path.name))
     nodes = _checked_nodes(saved, table, path.name)
     texts = ([short_name(text) for text in table[name]] for name in ("id", "given", "suggested"))
     suspects = [
@@ -123,13 +128,35 @@ def _checked(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return pd.DataFrame({**text, "suspicion": suspicion, "suspect": suspect})
 
 
+def _without_marks(saved: SavedModel, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table as it was before --for-spreadsheet, if it was written so.
+
+    It says nothing about that itself: it was, if its ids and classes are the model's only then.
+    """
+    from proptrain.cli.csv_tables import without_mark
+
+    names = ("id", "given", "suggested")
+    plain = table.assign(**{name: table[name].map(without_mark) for name in names})
+    ids = _ids_of(saved).astype(str)
+    classes = saved.estimator.classes_.astype(str)
+
+    def is_known(one: pd.DataFrame) -> bool:
+        return bool(one["id"].isin(ids).all() and one["given"].isin(classes).all())
+
+    return plain if is_known(plain) and not is_known(table) else table
+
+
+def _ids_of(saved: SavedModel) -> Any:
+    """Return what the nodes of a model are called: by their numbers, if by nothing else."""
+    return np.arange(len(saved.estimator.given_)) if saved.node_ids is None else saved.node_ids
+
+
 def _checked_nodes(saved: SavedModel, table: pd.DataFrame, name: str) -> list[int]:
     """Return the numbers of the audited nodes; their labels must be those of the model."""
     import pandas as pd
 
     classifier = saved.estimator
-    ids = np.arange(len(classifier.given_)) if saved.node_ids is None else saved.node_ids
-    nodes = pd.Index(ids.astype(str)).get_indexer(pd.Index(table["id"]))
+    nodes = pd.Index(_ids_of(saved).astype(str)).get_indexer(pd.Index(table["id"]))
     if (nodes < 0).any():
         unknown = table["id"][nodes < 0].iloc[0]
         raise InvalidInputError(f"{name} is of other nodes: the model has none called {unknown!r}.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proptrain.cli.console import (
+    ForceOption,
     JsonOption,
     OverwriteOption,
     in_percent,
@@ -31,6 +32,7 @@ from proptrain.cli.source import (
     WeightOption,
     read_own_tables,
 )
+from proptrain.cli.workload import sizes_of, tell_workload
 from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ def evaluate(
     unlabelled: UnlabelledOption = None,
     out: OutOption = None,
     overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Measure accuracy over many splits: mean and 95 % bootstrap interval.
@@ -124,6 +127,9 @@ def evaluate(
             alpha=0.1 if alpha is None else alpha,
             for_tuning=validation,
         )
+    for one in methods:
+        classifier = one.make(alpha=protocol.alpha, steps=10, seed=0)
+        tell_workload(classifier, sizes_of(dataset), quiet=json, force=force, n_fits=runs)
     done = _run(dataset, methods, protocol, runs, quiet=json)
     if out is not None:
         _write(done, out, overwrite=overwrite)

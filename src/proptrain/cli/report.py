@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proptrain.cli.console import (
+    ForceOption,
     JsonOption,
     OpenOption,
     OverwriteOption,
@@ -47,6 +48,7 @@ def report(
     title: TitleOption = None,
     open_page: OpenOption = False,
     overwrite: OverwriteOption = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Write one page about a model: what it tells, its mistakes, and every node explained.
@@ -73,7 +75,7 @@ def report(
         names=None if saved.node_ids is None else saved.node_ids.tolist(),
         title=title or _title_of(model),
         command=_command(model, out, nodes, audit),
-        suspects=_suspects(saved, nodes, audit, quiet=json),
+        suspects=_suspects(saved, nodes, audit, quiet=json, force=force),
     )
     write_report(page, out, overwrite=overwrite)
     _tell(page, out, saved, as_json=json)
@@ -87,12 +89,12 @@ def _title_of(model: Path) -> str:
 
 
 def _suspects(
-    saved: SavedModel, nodes: Path | None, audit: Path | None, *, quiet: bool
+    saved: SavedModel, nodes: Path | None, audit: Path | None, *, quiet: bool, force: bool
 ) -> tuple[Suspect, ...]:
     from proptrain.cli.doubts import audited_now, read_audit
 
     if nodes is not None:
-        return audited_now(saved, nodes, quiet=quiet)
+        return audited_now(saved, nodes, quiet=quiet, force=force)
     return () if audit is None else read_audit(saved, audit)
 
 

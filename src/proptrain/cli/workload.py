@@ -8,20 +8,25 @@ from proptrain.cli.console import say
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
-    from proptrain.data.dataset import Dataset
+    from proptrain.data.dataset import Dataset, Features
+    from proptrain.data.graph import Graph
     from proptrain.workload import FitSizes
 
 _WORTH_SAYING = 1_000_000_000
 """Bytes from which on a fit's memory is said beforehand."""
 _LONG = 1.0
-"""Seconds of an epoch from which on they are said beforehand."""
+"""Seconds of an epoch, of all fits together, from which on they are said beforehand."""
 
 
 def sizes_of(dataset: Dataset) -> FitSizes:
     """Return what a fit to a data set is given."""
-    is_weighted = bool((dataset.graph.adjacency.data != 1).any())
-    n_entries = 2 * dataset.graph.n_edges
-    return sizes_from(dataset.features, n_entries, dataset.n_classes, is_weighted=is_weighted)
+    return sizes_in(dataset.graph, dataset.features, dataset.n_classes)
+
+
+def sizes_in(graph: Graph, features: Features, n_classes: int) -> FitSizes:
+    """Return what a fit to a graph in memory is given."""
+    is_weighted = bool((graph.adjacency.data != 1).any())
+    return sizes_from(features, 2 * graph.n_edges, n_classes, is_weighted=is_weighted)
 
 
 def sizes_from(features: Any, n_entries: int, n_classes: int, *, is_weighted: bool) -> FitSizes:
@@ -33,24 +38,31 @@ def sizes_from(features: Any, n_entries: int, n_classes: int, *, is_weighted: bo
 
 
 def tell_workload(
-    classifier: GraphClassifier, sizes: FitSizes, *, quiet: bool, force: bool, beside: int = 0
+    classifier: GraphClassifier,
+    sizes: FitSizes,
+    *,
+    quiet: bool,
+    force: bool,
+    beside: int = 0,
+    n_fits: int = 1,
 ) -> None:
     """Say what a fit in memory takes if that is much, and raise if there is not so much.
 
-    ``beside`` are bytes that have to be read first.
+    ``beside`` are bytes that have to be read first; ``n_fits`` is how often a command fits, one
+    after another: that takes longer, not more memory.
     """
     from proptrain.workload import check_memory, estimate_fit
 
     told = estimate_fit(classifier, sizes)
+    from_disk = "Fit from disk instead (proptrain graph build, then fit --engine blocked), drop "
     if not force:
         check_memory(
             told.memory + beside,
-            "This fit",
-            "Fit from disk instead (proptrain graph build, then fit --engine blocked), drop "
-            "columns, or begin all the same with --force.",
+            "This fit" if n_fits == 1 else f"Each of these {n_fits:,} fits",
+            f"{from_disk if n_fits == 1 else 'Drop '}columns, or begin all the same with --force.",
         )
-    if not quiet and (told.memory > _WORTH_SAYING or told.epoch_seconds > _LONG):
-        say(f"takes {told}")
+    if not quiet and (told.memory > _WORTH_SAYING or n_fits * told.epoch_seconds > _LONG):
+        say(f"takes {told}" if n_fits == 1 else f"each of {n_fits:,} fits takes {told}")
 
 
 def tell_limit(memory: str, useful: int, what: str, *, force: bool) -> None:

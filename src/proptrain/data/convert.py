@@ -63,6 +63,7 @@ def graph_from_edges(
 def dataset_from_pyg(data: Any) -> Dataset:
     """Make a data set from a PyTorch Geometric ``Data`` with ``x``, ``edge_index`` and ``y``.
 
+    Shapes: ``x`` (n, f), ``edge_index`` (2, e), ``y`` (n,) or (n, 1), ``edge_weight`` (e,).
     ``edge_weight``, or else ``edge_attr`` with one value for each edge, becomes the weights;
     without ``y`` every label is unknown.
 
@@ -89,6 +90,7 @@ def dataset_from_pyg(data: Any) -> Dataset:
 def dataset_to_pyg(dataset: Dataset) -> Any:
     """Make a PyTorch Geometric ``Data``: both directions of each edge, -1 for unknown labels.
 
+    Shapes: ``x`` (n, f), ``edge_index`` (2, 2e) for e edges, ``y`` (n,), ``edge_weight`` (2e,).
     Sparse features become a sparse CSR tensor. ``edge_weight`` is set only if weights differ
     from 1; ``name`` and ``class_names`` travel along, so that `dataset_from_pyg` brings them back.
 

@@ -70,8 +70,14 @@ class DiskGraph:
     >>> path = Graph(sp.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_graph(path, f"{folder}/graph")
-    ...     DiskGraph(f"{folder}/graph")
-    DiskGraph(3 nodes, 2 edges, 1 block)
+    ...     graph = DiskGraph(f"{folder}/graph")
+    ...     graph.verify()  # all files, checksums too
+    ...     graph.ids(slice(0, 2)).tolist(), graph.stored_ids()
+    ...     [part.rows for part in graph.parts(max_entries=3)], graph.block(0).indices.tolist()
+    ...     graph, graph.to_graph()
+    ([0, 1], None)
+    ([slice(0, 2, None), slice(2, 3, None)], [1, 0, 2, 1])
+    (DiskGraph(3 nodes, 2 edges, 1 block), Graph(3 nodes, 2 edges))
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -113,7 +119,7 @@ class DiskGraph:
         return order
 
     def ids(self, nodes: slice = slice(None)) -> NDArray[Any]:
-        """Return the ids of some nodes, whole numbers or text; all by default."""
+        """Return the ids of some nodes, shape (m,), whole numbers or text; all by default."""
         if self.manifest.ids is None:
             return np.arange(*nodes.indices(self.n_nodes))
         stored = self._array(self.manifest.ids)

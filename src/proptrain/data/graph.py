@@ -65,7 +65,12 @@ class Graph:
 
     @classmethod
     def from_clean(cls, adjacency: sp.csr_array, counts: EdgeCounts) -> Graph:
-        """Return the graph of a matrix that is as a graph holds it; nothing is checked again."""
+        """Return the graph of a matrix (n, n) as a graph holds it; nothing is checked again.
+
+        >>> pair = Graph(sp.csr_array([[0, 1], [1, 0]]))
+        >>> Graph.from_clean(pair.adjacency, pair.counts)
+        Graph(2 nodes, 1 edges)
+        """
         graph = object.__new__(cls)
         object.__setattr__(graph, "adjacency", freeze(adjacency))
         object.__setattr__(graph, "counts", counts)
@@ -73,7 +78,11 @@ class Graph:
 
     @classmethod
     def without_edges(cls, n_nodes: int) -> Graph:
-        """Return a graph of isolated nodes."""
+        """Return a graph of isolated nodes.
+
+        >>> Graph.without_edges(4)
+        Graph(4 nodes, 0 edges)
+        """
         return cls(sp.csr_array((n_nodes, n_nodes), dtype=np.float32))
 
     @property

@@ -26,6 +26,8 @@ def knn_graph(
 ) -> Graph:
     """Join each node to its nearest neighbours in feature space, with unweighted edges.
 
+    ``features`` has shape (n, f), dense or sparse, a row for each node.
+
     Exact for up to ``exact_below`` nodes; above that by nearest-neighbour descent, which finds
     nearly all of them in far less time and always the same ones for the same ``seed``. The first
     such call of a process compiles, for about a minute on a small and busy machine.

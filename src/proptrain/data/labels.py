@@ -18,10 +18,10 @@ def encode_labels(
 ) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
     """Give each class a code, from 0 in the order of their names, and unlabelled nodes -1.
 
-    Labels may be text, numbers or booleans, in a list, a NumPy array or a pandas column.
-    Unlabelled are the marker ``unlabelled`` (also as text), None, NaN, pandas' NA and blank
-    text. Names are
-    plain Python values; floats become integers if all of them are whole, since a gap turns
+    Labels, shape (n,), may be text, numbers or booleans, in a list, a NumPy array or a pandas
+    column. Unlabelled are the marker ``unlabelled`` (also as text), None, NaN, pandas' NA and blank
+    text. Returned are the codes, shape (n,), and the names of the C classes, which are plain Python
+    values; floats become integers if all of them are whole, since a gap turns
     a column of integers into floats.
 
     >>> codes, names = encode_labels(["spam", None, "ham", "spam"])

@@ -27,7 +27,8 @@ Mask = NDArray[np.bool_]
 def noise_rate(graph: Any, labels: Any) -> float:
     """Return the structure noise rate: the share of edges that join two classes (section 5.2).
 
-    The graph is whatever `as_graph` takes; every undirected edge counts once, whatever its
+    That is |{(i, j) ∈ E: y_i ≠ y_j}| / |E| with the class codes y = ``labels``, shape (n,). The
+    graph is whatever `as_graph` takes; every undirected edge counts once, whatever its
     weight. Nobody knows whether an edge with an unlabelled end (-1) is good or noisy, so such
     edges are left out of both counts.
 
@@ -43,6 +44,8 @@ def noise_rate(graph: Any, labels: Any) -> float:
 
 def with_structure_noise(graph: Any, labels: Any, rate: float, seed: int) -> Graph:
     """Return the graph with some edges moved so that its `noise_rate` is ``rate``, to one edge.
+
+    ``labels`` are class codes, shape (n,).
 
     To raise the rate, good edges chosen at random are moved, to lower it, noisy ones (section
     5.2). A moved edge keeps one of its ends, its weight, and gets as its other end a random node
@@ -79,7 +82,8 @@ def with_label_noise(
 ) -> NDArray[np.int64]:
     """Return a copy of the labels in which a share of the training nodes has a wrong class.
 
-    Of each class's training nodes (``nodes``: indices or a mask), round(rate · count) chosen at
+    ``labels`` are class codes, shape (n,), as is what is returned. Of each class's training nodes
+    (``nodes``: indices, shape (t,), or a mask, shape (n,)), round(rate · count) chosen at
     random change to another class: "uniform" to any of them, each as likely (section 5.3), "pair"
     to the next one, the last class to the first, as where two classes are easily confused. All
     other labels stay.

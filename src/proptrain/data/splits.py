@@ -73,6 +73,9 @@ def split_nodes(
 ) -> Split:
     """Draw the split of one seed, as the paper's protocol (APPNP's) does.
 
+    ``labels`` are class codes, shape (n,), -1 for unlabelled nodes; the three parts of the split
+    are indices of nodes.
+
     One fixed draw, the same for every seed, decides which labelled nodes are known at all; the
     others are the test nodes. Each seed then draws ``per_class`` training nodes of every class
     and ``n_stop`` stopping nodes among the known. With ``for_tuning`` the known nodes left over

@@ -22,6 +22,7 @@ from proptrain.errors import InvalidInputError
 from proptrain.insight.adjoint import received_weights
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.normalisation import normalise
+from proptrain.text import visible
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
@@ -140,10 +141,13 @@ class Explanation:
         return self.labels if self.neighbours is None else self.neighbours
 
     def __str__(self) -> str:
-        """Tell it in a short table, nodes by their numbers."""
+        """Tell it in a short table, nodes by their numbers; text is shown, never acted upon."""
         from proptrain.insight.telling import tell
 
-        return tell(self)
+        # Class by class, not at the end: a line break in a name must not become one of the table's.
+        names = np.array([visible(str(name)) for name in self.classes])
+        given = None if self.given is None else visible(str(self.given))
+        return tell(replace(self, classes=names, given=given))
 
 
 def explain_node(

@@ -27,6 +27,10 @@ class CorrectAndSmoothClassifier(GraphClassifier):
     propagated and added, scaled to the mean error (correct); then the result, with the known
     labels put in, is propagated (smooth). Stopping nodes only stop: their labels are not put in.
 
+    With f(X) (n, C), one-hot labels Y and training nodes L: E_i = Y_i - f_i in L and 0 elsewhere;
+    Ê = Ā E with the rows of L held; G_i = f_i + σ Ê_i / ‖Ê_i‖₁ with σ = mean over L of ‖E_i‖₁, and
+    G_i = Y_i in L; told is Ā G, negative numbers as 0, each row divided by its sum.
+
     All parameters that are not listed here are those of `PTAClassifier`.
 
     Parameters

@@ -48,9 +48,14 @@ class GNNClassifier(GraphClassifier):
     Parameters
     ----------
     architecture : {"APPNP", "PPNP", "GCN", "SGCN", "DAGNN", "MLP"}
-        APPNP: two layers, then ``PPR(alpha, steps)``. PPNP: the same to convergence. GCN: a step
-        over the graph in each of two layers. SGCN: one layer, then Â^steps. DAGNN: two layers,
-        then a learned mixture of the powers of Â. MLP: two layers and no graph.
+        With f(X) = ReLU(X W1 + b1) W2 + b2, all scores are (n, C), and their softmax is told.
+
+        * APPNP: Z_K of Z_k = (1 - alpha) Â Z_(k-1) + alpha Z_0 with Z_0 = f(X), two layers first;
+        * PPNP: alpha (I - (1 - alpha) Â)^-1 f(X), the same to convergence;
+        * GCN: Â ReLU(Â X W1 + b1) W2 + b2, a step over the graph in each layer;
+        * SGCN: Â^steps X W1, a single layer;
+        * DAGNN: Σ_k s_k ⊙ Â^k f(X) with s_k = sigmoid(Â^k f(X) v + b), a learned mixture;
+        * MLP: f(X), no graph.
     alpha : float
         Weight of the restart (APPNP, PPNP).
     steps : int or None

@@ -27,6 +27,10 @@ from proptrain.train.loop import OnEpoch
 class LabelPropagationClassifier(GraphClassifier):
     """Plain label propagation: step 1 alone, its soft labels read as the prediction.
 
+    Ȳ = Y_K with Y_0 = Y, the one-hot training labels (n, C), and Y_k = (1 - alpha) Â Y_(k-1) +
+    alpha Y; with ``clamp`` the rows of training nodes are put back to Y after every step. What is
+    told of a node is its row of Ȳ divided by its sum.
+
     Features serve only to build a graph where none is given, so ``graph`` is "knn" by default,
     and X may be None where a graph is. A new node is told by its edges, or without them by its
     nearest fitted nodes; one without any feature gets the probabilities of ``unreached``.

@@ -42,6 +42,8 @@ _STATES = 3
 class BlockedEngine:
     """Propagates over a graph on disk, within a limit of memory for the whole process.
 
+    The recursion is that of every `Engine`: Z_k = c_k Â Z_(k-1) + (1 - c_k) S.
+
     ``memory`` is what the process may have at its peak, Python and its libraries included. A result
     that is not small lies in a file without a name in ``scratch`` (by default where temporary files
     do, TMPDIR) and is gone with the array.
@@ -61,8 +63,10 @@ class BlockedEngine:
     ...     save_graph(Graph(sp.csr_array([[0, 1], [1, 0]])), f"{folder}/edge")
     ...     engine = BlockedEngine(f"{folder}/edge", "row", memory="64GB")
     ...     engine.propagate(np.array([[1.0], [0.0]]), PPR(alpha=0.5, steps=1))
+    ...     engine.room((2, 1), np.float32).tolist()
     array([[0.5],
            [0.5]])
+    [[0.0], [0.0]]
     """
 
     _part_entries = PART_ENTRIES

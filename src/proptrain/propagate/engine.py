@@ -29,6 +29,9 @@ MANY_ENTRIES = 1 << 22
 class Engine(Protocol):
     """Carries out propagation; where it keeps its state is its own affair.
 
+    Of a signal S (n, c) it returns Z_K, where Z_0 = S and Z_k = c_k Â Z_(k-1) + (1 - c_k) S with
+    the scheme's ``mixing`` c; for PPR c_k = 1 - alpha (appendix A). That is Ā S, linear in S.
+
     A path of four nodes; the ends are held fixed:
 
     >>> import numpy as np
@@ -57,7 +60,7 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Propagates in memory, one sparse product a step.
+    """Propagates in memory, one sparse product a step: Z_k = c_k Â Z_(k-1) + (1 - c_k) S.
 
     >>> import numpy as np, scipy.sparse as sp
     >>> from proptrain.propagate.schemes import PPR
@@ -84,7 +87,7 @@ class LocalEngine:
         fixed: NDArray[Any] | None = None,
         on_step: OnStep | None = None,
     ) -> NDArray[Any]:
-        """Return Ā signal, shape (n, c), in the signal's floating-point type."""
+        """Return Ā signal, shape (n, c), in the signal's floating-point type; see `Engine`."""
         signal = check_signal(signal, self.n_nodes)
         if self._plain is not None:
             return propagate_plain(self._plain, signal, scheme.mixing, fixed, on_step)
@@ -104,7 +107,13 @@ class LocalEngine:
         return other
 
     def operator_in(self, dtype: np.dtype[Any]) -> sp.csr_array:
-        """Return Â (n, n) with numbers of this type."""
+        """Return Â (n, n) with numbers of this type.
+
+        >>> from proptrain import graph_from_edges
+        >>> LocalEngine(graph_from_edges([(0, 1)])).operator_in(np.dtype(np.float32)).toarray()
+        array([[0.5, 0.5],
+               [0.5, 0.5]], dtype=float32)
+        """
         # Kept for those who ask for the same type every time, and only what they ask for.
         if dtype not in self._operators:
             operator = normalise(self._graph, self._normalisation)

@@ -82,6 +82,9 @@ def common_scale(degrees: NDArray[np.float64], kind: Normalisation, dtype: DType
 def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:
     """Return Â (n, n) in float64; a node without neighbours has an empty row unless it has a loop.
 
+    "symmetric" is the paper's Â = D̃^-1/2 (A + I) D̃^-1/2 with D̃_ii = 1 + Σ_j A_ij;
+    "symmetric-no-loops" is D^-1/2 A D^-1/2, and "row" is D^-1 A, with D_ii = Σ_j A_ij.
+
     >>> import scipy.sparse as sp
     >>> path = Graph(sp.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
     >>> normalise(path, "row").toarray()

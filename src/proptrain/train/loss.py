@@ -47,6 +47,8 @@ class PTLoss(nn.Module):
     >>> scores = torch.tensor([[0.0, 0.0]])
     >>> [round(float(loss(scores, soft_labels, epoch)), 4) for epoch in (0, 100)]
     [0.6931, 0.4287]
+    >>> loss.forward(scores, soft_labels)  # the same as calling it, in epoch 0
+    tensor(0.6931)
     """
 
     def __init__(self, weighting: Weighting | None = None, *, loss_weight: float = 0.05) -> None:

@@ -29,6 +29,8 @@ class StoppingNodes:
     >>> stop = StoppingNodes(np.array([2, 3]), np.array([0, 1]), np.eye(4, 2, dtype=np.float32))
     >>> stop.accuracy(np.array([[1, 0], [1, 0], [1, 0], [0.6, 0.4]], dtype=np.float32))
     0.5
+    >>> stop.accuracy_of(np.array([[1.0, 0.0], [0.6, 0.4]])), stop.among(np.array([0, 2, 3])).nodes
+    (0.5, array([1, 2]))
     """
 
     nodes: NDArray[np.int64]
@@ -46,7 +48,7 @@ class StoppingNodes:
         return replace(self, nodes=nodes, soft_labels=self.soft_labels[rows])
 
     def accuracy(self, probabilities: NDArray[np.float32]) -> float:
-        """Return the share of stopping nodes that are told right."""
+        """Return the share of stopping nodes that the probabilities (n, C) tell right."""
         scores = probabilities if self.read_out is None else self.read_out(probabilities)
         return self.accuracy_of(scores[self.nodes])
 
