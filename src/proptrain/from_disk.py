@@ -121,7 +121,7 @@ def fit_from_disk(
     trained = train_predictor(
         features,
         soft_labels,
-        StoppingNodes(watched, codes[watched], spread(watched), read_out),
+        StoppingNodes(watched, codes[watched], spread(watched), read_out, engine.room),
         weighting=classifier._weighting(),
         settings=classifier._settings(classifier.loss_weight),
         seed=random.randint(2**31 - 1),

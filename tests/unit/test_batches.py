@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,22 @@ def test_with_nodes_that_do_not_train_as_well(dropout, is_read_out):
     usual = train_predictor(sp.csr_array(features), soft, stop, **how)
     batched = train_predictor(sp.csr_array(features), soft, stop, **how, batch_size=N)
     close_histories(usual.history, batched.history, 1e-5)
+
+
+def test_what_is_read_out_has_one_room_for_all_epochs():
+    made = []
+
+    def room(shape, dtype):
+        made.append(np.zeros(shape, dtype))
+        return made[-1]
+
+    features, soft, stop = problem(read_out=lambda f: f)
+    how = {"settings": TrainSettings(max_epochs=4), "batch_size": 20}
+    train_predictor(features, soft, replace(stop, room=room), **how)
+    assert [array.shape for array in made] == [(N, C)]
+    train_predictor(features, soft, replace(stop, room=room, read_out=None), **how)
+    assert len(made) == 1
+    np.testing.assert_allclose(made[0].sum(axis=1), 1, rtol=1e-5)
 
 
 def test_judged_in_parts_or_at_once_is_the_same():

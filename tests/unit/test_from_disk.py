@@ -77,6 +77,16 @@ def test_sparse_features_and_no_stopping_nodes_will_do(cora):
     np.testing.assert_allclose(got.distributions, wanted.label_distributions_, atol=2e-3)
 
 
+def test_what_is_large_goes_to_scratch_and_nowhere_else(cora, tmp_path, monkeypatch):
+    monkeypatch.setattr("proptrain.propagate.blocked.SMALL", 0)
+    monkeypatch.setattr(mapped, "SMALL", 1 << 12)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "full"))  # which is not there
+    classifier = PTAClassifier(random_state=0, max_epochs=2, batch_size=200)
+    what = cora.folder / "graph", cora.features, cora.y
+    fitted = fit_from_disk(classifier, *what, memory=MEMORY, scratch=tmp_path)
+    assert len(fitted.trained.history.train_loss) == 2
+
+
 def test_progress_is_told(cora):
     shares, epochs = [], []
     classifier = PTAClassifier(random_state=0, max_epochs=3, fast=True)

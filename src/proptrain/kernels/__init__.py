@@ -23,7 +23,6 @@ from proptrain.kernels.propagation import (
     propagate_plain,
     propagate_signal,
     propagation_step,
-    unfilled,
 )
 
 __all__ = [
@@ -46,5 +45,4 @@ __all__ = [
     "sparse_product",
     "transposed_product",
     "transposed_sparse_product",
-    "unfilled",
 ]

@@ -144,8 +144,8 @@ def propagate_plain(
 
     def propagate(part: NDArray[Any]) -> NDArray[Any]:
         start, (n_nodes, n_columns) = np.ascontiguousarray(part), part.shape
-        scaled = unfilled(n_nodes, n_columns, part.dtype)
-        spare = unfilled(n_nodes if len(mixing) > 1 else 0, n_columns, part.dtype)
+        scaled = _unfilled(n_nodes, n_columns, part.dtype)
+        spare = _unfilled(n_nodes if len(mixing) > 1 else 0, n_columns, part.dtype)
 
         def scale_rows(rows: slice) -> None:
             np.multiply(start[rows], into[rows, None], out=scaled[rows, :n_columns])
@@ -193,7 +193,7 @@ def mix_plain(
     for_each(row_blocks(operator.indptr, scaled.shape[1]), mix_rows)
 
 
-def unfilled(n_nodes: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _unfilled(n_nodes: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return an array as wide as a kernel, in which only the padding is filled, with zeros."""
     padded = aligned_empty((n_nodes, padded_width(n_columns)), dtype)
     padded[:, n_columns:] = 0

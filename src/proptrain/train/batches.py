@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.data.mapped import forget, room_for, row_sums
+from proptrain.data.mapped import forget, row_sums
 from proptrain.train.adam import Adam
 from proptrain.train.backend import Backend
 from proptrain.train.learner import Forward, Targets, finite, judged_rows
@@ -91,6 +91,9 @@ class BatchLearner:
         self._size, self._team, self._seed = batch_size, team, seed
         self._model, self._features, self._soft_labels = model, features, soft_labels
         self._stop, self._weighting, self._backend = stop, weighting, backend
+        # f(X) of all nodes, if that is read out: once, since it may be a file of many gigabytes.
+        is_read_out = stop.read_out is not None
+        self._told = stop.room(stop.soft_labels.shape, np.float32) if is_read_out else None
         self._loss_weight = settings.loss_weight
         rate = settings.learning_rate / math.sqrt(self._batches.n_batches)
         self._optimiser = backend.optimiser(model, rate, settings.weight_decay)
@@ -128,8 +131,7 @@ class BatchLearner:
 
     def judge(self) -> tuple[float, float, float]:
         """Return the stopping loss, the agreement with the soft labels, the stopping accuracy."""
-        is_read_out = self._stop.read_out is not None
-        told = room_for(self._stop.soft_labels.shape if is_read_out else (0, 0), np.float32)
+        told = self._told
         stop_loss, n_alike, n_counted, n_right = 0.0, 0, 0, 0
         judged = part_of(self._team, self._judged_rows)
         for first in range(0, len(judged), self._size):
@@ -140,7 +142,7 @@ class BatchLearner:
             stop_loss += self._targets(self._stop.soft_labels, rows).loss(log_f).item()
             alike = self._targets(self._soft_labels, rows).count_alike(f)
             n_alike, n_counted = n_alike + alike[0], n_counted + alike[1]
-            if is_read_out:
+            if told is not None:
                 told[rows] = f
                 forget(told)
             else:
@@ -149,7 +151,7 @@ class BatchLearner:
                 n_right += int((likeliest == self._stop.codes[here]).sum())
         sums = self._team.add([stop_loss, n_alike, n_counted, n_right])
         share = sums[1] / sums[2] if sums[2] else float("nan")
-        accuracy = self._stop.accuracy(told) if is_read_out else sums[3] / len(self._stop.nodes)
+        accuracy = sums[3] / len(self._stop.nodes) if told is None else self._stop.accuracy(told)
         return sums[0], share, accuracy
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -167,22 +167,8 @@ def train_predictor(
     """
     settings, weighting = settings or TrainSettings(), weighting or Adaptive()
     _check_shapes(features, soft_labels, stop.soft_labels)
+    _check_together(stop, settings, network, backend, batch_size, team, keeper)
     sizes = features.shape[1], soft_labels.shape[1]
-    if network is not None and backend is not KERNELS:
-        raise InvalidInputError("Other networks than the two layers train with the kernels alone.")
-    if network is not None and batch_size is not None:
-        raise InvalidInputError("Only the two layers, in which nodes are apart, train in batches.")
-    check_batch_size(batch_size)
-    if batch_size is None and (keeper is not None or team.size > 1):
-        raise InvalidInputError("Several processes, and snapshots, need a batch_size.")
-    if backend is not KERNELS and (keeper is not None or team.size > 1):
-        raise InvalidInputError(
-            "Several processes, and training with snapshots, compute with the kernels alone."
-        )
-    if team.size > 1 and stop.read_out is not None:
-        raise InvalidInputError("Several processes can stop by f alone, without a read_out.")
-    if settings.mean_from is not None and keeper is not None:
-        raise InvalidInputError("Snapshots are of trainings that stop by themselves: no mean_from.")
     new = network or _two_layers(backend, *sizes, settings)
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
     parts = (model, features, soft_labels, stop, weighting, settings, backend)
@@ -312,6 +298,33 @@ def _one_thread_if(sparse: bool) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(n_threads)
+
+
+def _check_together(
+    stop: StoppingNodes,
+    settings: TrainSettings,
+    network: NewNetwork | None,
+    backend: Backend,
+    batch_size: int | None,
+    team: Team,
+    keeper: Keeper | None,
+) -> None:
+    """Raise for what cannot be had at once."""
+    if network is not None and backend is not KERNELS:
+        raise InvalidInputError("Other networks than the two layers train with the kernels alone.")
+    if network is not None and batch_size is not None:
+        raise InvalidInputError("Only the two layers, in which nodes are apart, train in batches.")
+    check_batch_size(batch_size)
+    if batch_size is None and (keeper is not None or team.size > 1):
+        raise InvalidInputError("Several processes, and snapshots, need a batch_size.")
+    if backend is not KERNELS and (keeper is not None or team.size > 1):
+        raise InvalidInputError(
+            "Several processes, and training with snapshots, compute with the kernels alone."
+        )
+    if team.size > 1 and stop.read_out is not None:
+        raise InvalidInputError("Several processes can stop by f alone, without a read_out.")
+    if settings.mean_from is not None and keeper is not None:
+        raise InvalidInputError("Snapshots are of trainings that stop by themselves: no mean_from.")
 
 
 def _check_shapes(

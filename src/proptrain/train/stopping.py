@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from proptrain.data.mapped import Room, room_for
 from proptrain.errors import LabelError
 
 ReadOut = Callable[[NDArray[Any]], NDArray[Any]]
@@ -22,7 +23,7 @@ class StoppingNodes:
     ``nodes`` (s,) and their class ``codes`` (s,); ``soft_labels`` (n, C), their labels propagated
     as the training labels were. ``read_out`` turns the probabilities f(X) of all nodes into the
     scores whose argmax is judged: the ensemble, or None for f itself (the fast reading). So
-    training needs no graph even to stop.
+    training needs no graph even to stop. ``room`` says where f(X) goes for that, in batches.
 
     Nodes 2 and 3 of four; without a graph, f itself is judged:
 
@@ -37,6 +38,7 @@ class StoppingNodes:
     codes: NDArray[np.int64]
     soft_labels: NDArray[np.float32]
     read_out: ReadOut | None = None
+    room: Room = room_for
 
     def __post_init__(self) -> None:
         if not len(self.nodes):
