@@ -72,10 +72,11 @@ def test_a_page_loads_nothing_from_elsewhere(site):
                 assert not re.search(r'(?:src|href)="(?:https?:)?//', element), element
 
 
-def test_the_pictures_of_the_steps_are_there(site):
-    text = (ROOT / "docs" / "steps.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("page", "count"), [("steps", 3), ("audit", 1), ("explain", 1)])
+def test_the_pictures_are_there(site, page, count):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
-    assert len(pictures) == 3
+    assert len(pictures) == count
     assert all((site / picture).is_file() for picture in pictures)
 
 
