@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/steps.md: python tools/make_figures.py --out docs/figures."""
+"""Draw the pictures of the docs: python tools/make_figures.py --out docs/figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
 from proptrain import Dataset, PTAClassifier, Split, load_dataset, split_nodes
+from proptrain.report.model_page import reliability_curves
 from proptrain.report.neighbourhood import draw_svg, picture_of
+from proptrain.report.parts import reliability_plot
 from proptrain.report.plots import training_plot
 from proptrain.report.svg import BLUE, ORANGE, WIDTH, inline_svg, position, standalone_svg, style
 
@@ -22,7 +24,7 @@ FARTHEST = 6
 
 
 def main() -> None:
-    """Write spread.svg, training.svg and neighbourhood.svg."""
+    """Write spread.svg, training.svg, neighbourhood.svg and reliability.svg."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=Path("docs/figures"))
     out = options.parse_args().out
@@ -34,6 +36,7 @@ def main() -> None:
         "spread": standalone_svg(spread_plot(cora, split, clf)),
         "training": standalone_svg(training_plot(clf.history_, clf.best_epoch_)),
         "neighbourhood": draw_svg(picture_of(clf, clf.explain(node), lambda n: f"paper {n}")),
+        "reliability": standalone_svg(test_reliability(cora, split, clf)),
     }
     out.mkdir(parents=True, exist_ok=True)
     for name, svg in pictures.items():
@@ -47,6 +50,14 @@ def fitted(cora: Dataset, split: Split) -> PTAClassifier:
     y[shown] = np.array(cora.class_names)[cora.labels[shown]]
     clf = PTAClassifier(random_state=SEED)
     return clf.fit(cora.features, y, graph=cora.graph, stopping=split.stop)
+
+
+def test_reliability(cora: Dataset, split: Split, clf: PTAClassifier) -> str:
+    """Draw whether probabilities are right, before and after calibration, on the test nodes."""
+    truth = np.array(cora.class_names)[cora.labels[split.test]]
+    codes = np.searchsorted(clf.classes_, truth)
+    told = clf.predict_proba()[split.test]
+    return reliability_plot(reliability_curves(told, codes, clf.find_temperature()))
 
 
 def explained_node(clf: PTAClassifier, cora: Dataset) -> int:

@@ -10,18 +10,20 @@ import re
 import shlex
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from reliability import __main__ as reliability
 
 from proptrain import PPR, PTAClassifier, cli, graph_from_edges
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-COMMANDS = ("proptrain ", "make ", "pip ", "python ")
+COMMANDS = ("proptrain ", "make ", "pip ", "python ", "kubectl ")
 HOURS = "takes hours; tests/e2e/test_reproduce.py runs the command on small graphs"
 BENCH = "takes minutes to hours; tests/unit/test_bench.py and test_benchmarks.py run small cases"
 NOT_RUN = {
@@ -34,12 +36,16 @@ NOT_RUN = {
     ("performance.md", "proptrain bench"): BENCH,
     ("performance.md", "python -m benchmarks"): BENCH,
     ("index.md", "pip install"): "installs; `make package` does, into an empty environment",
-    ("index.md", "proptrain demo"): "a minute; runs in tests/e2e/test_cli.py and `make package`",
     ("large-graphs.md", "pip install 'proptrain[ray]'"): "needs machines; see test_ray.py",
     ("large-graphs.md", "from proptrain.on_ray"): "needs a cluster; see test_ray.py",
-    ("reliability.md", "python -m reliability"): "hours; tests/unit/test_hell.py has some of it",
-    ("methods.md", "proptrain evaluate"): "many fits; the command runs in your-graph.md",
+    ("large-graphs.md", "kubectl apply"): "needs a Kubernetes cluster; its fit runs in test_ray.py",
+    ("reliability.md", "python -m reliability.hell"): "hours; some of it is in unit/test_hell.py",
 }
+PICTURES = {
+    ("README.md", "  labels ──▶ 1. propagate"),
+    ("README.md", "edges.csv          nodes.csv"),
+}
+"""Drawings and tables of letters; every other block says its language or begins with a command."""
 N_NODES = 240
 
 
@@ -47,7 +53,11 @@ def kind_of(block):
     """What a block holds; one without a name is shell if it begins with a command."""
     name, code = block
     is_command = code.startswith(COMMANDS)
-    return name or ("sh" if is_command else "text")
+    return name or ("sh" if is_command else "")
+
+
+def is_picture(page, code):
+    return any(page.name == name and code.startswith(start) for name, start in PICTURES)
 
 
 def blocks_of(page):
@@ -102,6 +112,9 @@ def prepared(page):
         tables = "--edges edges.csv --nodes nodes.csv --label topic"
         run_shell(f"proptrain fit {tables} --out model/ --seed 3")  # p3 is no stopping node
         run_shell(f"proptrain audit {tables} --out audit.csv")
+    if page.name == "reliability.md":
+        shutil.copytree(ROOT / "docs" / "results" / "reliability", "docs/results/reliability")
+        shutil.copy(page, "docs")
     clf = PTAClassifier(max_epochs=20, random_state=0)
     if page.name in ("audit.md", "explain.md"):
         clf.fit(names["X"], names["y"], graph=names["graph"], stopping=[0, 1, 2])
@@ -125,13 +138,17 @@ def run_shell(code):
         words = shlex.split(line, comments=True)
         if not words:
             continue
-        assert words[0] == "proptrain", f"cannot run: {line}"
+        main = cli.main
+        if words[:3] == ["python", "-m", "reliability"]:
+            main, words = partial(cli.main, reliability.app, "python -m reliability"), words[2:]
+        else:
+            assert words[0] == "proptrain", f"cannot run: {line}"
         found = [sorted(map(str, Path().glob(word))) if "*" in word else [word] for word in words]
         sys.argv = [word for several in found for word in several]
-        if words[1] == "evaluate" and "--runs" not in words:
+        if words[1] in ("evaluate", "demo") and "--runs" not in words:
             sys.argv += ["--runs", "1"]  # twenty take a minute
         with pytest.raises(SystemExit) as left:
-            cli.main()
+            main()
         assert not left.value.code, line
 
 
@@ -177,7 +194,10 @@ def test_every_block_runs(page, tmp_path, monkeypatch):
         elif kind == "python":
             run_python(code, names, f"{page.name}, block {place}")
         else:
-            assert kind == "text", f"a block of {page.name} must be python, sh or text, not {kind}"
+            assert kind == "text" or is_picture(page, code), (
+                f"a block of {page.name} must be python, sh, text or in PICTURES; it is {kind!r} "
+                f"and begins with {code[:40]!r}"
+            )
 
 
 def test_what_is_not_run_is_there_and_has_a_reason():
@@ -185,3 +205,13 @@ def test_what_is_not_run_is_there_and_has_a_reason():
         (page,) = [page for page in PAGES if page.name == name]
         assert any(code.startswith(start) for _, code in blocks_of(page)), (name, start)
         assert len(reason) > 10
+    for name, start in PICTURES:
+        (page,) = [page for page in PAGES if page.name == name]
+        assert ("", start) in [(kind, code[: len(start)]) for kind, code in blocks_of(page)]
+
+
+def test_a_block_that_says_nothing_of_itself_fails(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("```\nhelm install proptrain\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="begins with 'helm install"):
+        test_every_block_runs(page, tmp_path, monkeypatch)

@@ -37,6 +37,26 @@ def test_there_are_ten_pages_at_most_and_each_is_built(site):
         assert (site / page.replace("index.md", "").removesuffix(".md") / "index.html").is_file()
 
 
+def is_record(page):
+    """Whether a page is named in mkdocs.yml as a record of measurements, outside of the nav."""
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = yaml.safe_load(config)["not_in_nav"].split()
+    return any(
+        f"/{page}" == name or f"/{page}".startswith(f"{name}/")
+        for name in (one.rstrip("/") for one in named)
+    )
+
+
+def test_a_page_is_in_the_nav_or_a_named_record_that_the_first_page_links():
+    pages = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if page not in nav_pages() and not is_record(page)] == []
+    assert not is_record("other.md")
+    first = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in pages:
+        if "/" not in page and page != "index.md":
+            assert f"]({page}" in first, page
+
+
 def test_the_reference_has_every_public_name(site):
     reference = (site / "api" / "index.html").read_text(encoding="utf-8")
     shown = set(re.findall(r'id="(proptrain\.[\w.]+)"', reference))
@@ -52,10 +72,11 @@ def test_a_page_loads_nothing_from_elsewhere(site):
                 assert not re.search(r'(?:src|href)="(?:https?:)?//', element), element
 
 
-def test_the_pictures_of_the_steps_are_there(site):
-    text = (ROOT / "docs" / "steps.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("page", "count"), [("steps", 3), ("audit", 1), ("explain", 1)])
+def test_the_pictures_are_there(site, page, count):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
-    assert len(pictures) == 3
+    assert len(pictures) == count
     assert all((site / picture).is_file() for picture in pictures)
 
 

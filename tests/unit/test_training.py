@@ -751,6 +751,12 @@ def from_package(name):
         ("train", ["propagate", "data.graph", "ensemble", "models", "estimator"]),
         ("data", ["propagate", "train", "ensemble", "models", "estimator"]),
         ("propagate", ["train", "ensemble", "models", "estimator"]),
+        # What is told about models does not know who shows it, and what shows it, not who asked.
+        ("insight", ["experiments", "report", "bench", "cli"]),
+        ("experiments", ["propagate", "train", "ensemble", "insight", "report", "bench", "cli"]),
+        ("report", ["propagate", "ensemble", "models", "estimator", "plus", "bench", "cli"]),
+        # Commands ask classifiers, never the steps themselves.
+        ("cli", ["kernels", "propagate", "train", "ensemble", "models"]),
     ],
 )
 def test_imports_point_one_way(folder, forbidden):
@@ -763,6 +769,13 @@ def test_imports_point_one_way(folder, forbidden):
             home = f"proptrain.{part}"
             assert name != home, f"{folder}/{path} imports {name}"
             assert not name.startswith(f"{home}."), f"{folder}/{path} imports {name}"
+
+
+def test_nothing_imports_the_commands():
+    files = [path for path in SOURCE.rglob("*.py") if "cli" not in path.relative_to(SOURCE).parts]
+    assert len(files) > 50
+    for path in files:
+        assert not any(name.startswith("proptrain.cli") for name in imported_by(path)), path
 
 
 @pytest.mark.parametrize(
