@@ -108,7 +108,7 @@ def test_signals_and_results_may_lie_in_files(stored, tmp_path, monkeypatch):
     engine = BlockedEngine(folder, memory=MEMORY, scratch=tmp_path)
     wanted = engine.propagate(signal, PPR())
     before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr(blocked, "SMALL", 0)
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 4096)
     got = engine.propagate(mapped, PPR())
     assert isinstance(got, np.memmap)
     assert sorted(tmp_path.iterdir()) == before  # its file has no name

@@ -50,7 +50,7 @@ def cora(tmp_path_factory):
 @pytest.mark.parametrize("batch_size", [None, 200])
 @pytest.mark.parametrize("weighting", ["adaptive", "static"])
 def test_it_is_what_the_classifier_does_in_memory(cora, monkeypatch, fast, batch_size, weighting):
-    monkeypatch.setattr("proptrain.propagate.blocked.SMALL", 0)  # everything in files
+    monkeypatch.setattr(mapped, "SMALL", 4096)  # all that is large in files
     how = {"fast": fast, "batch_size": batch_size, "weighting": weighting, "max_epochs": 12}
     classifier = PTAClassifier(random_state=0, device="cpu", **how)
     features = np.load(cora.folder / "features.npy", mmap_mode="r")

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.manifest import StoredArray
-from proptrain.data.mapped import SMALL, parts_of, room_for
+from proptrain.data.mapped import parts_of, room_for
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -132,12 +132,12 @@ class SharedFolder:
                     picked[wanted] = run(part)[rows[wanted] - part.start]
             return picked
 
-    def map(self, name: str, scratch: str | Path | None = None) -> NDArray[Any]:
+    def map(self, name: str) -> NDArray[Any]:
         """Return an array mapped: where it lies, or a copy of it without a name on this machine."""
         shape, dtype = self.look(name)
         if self.local is not None:
             return np.lib.format.open_memmap(self.local / name, mode="r")
-        copy = room_for(shape, dtype, scratch, small=SMALL)
+        copy = room_for(shape, dtype)
         flat = copy.reshape(-1).view(np.uint8)
         with self._open(name) as file:
             file.seek(self._header(name, file, file.size())[2])

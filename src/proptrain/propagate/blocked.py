@@ -94,7 +94,7 @@ class BlockedEngine:
 
     def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return zeros to be written to, in a file unless they are few."""
-        return room_for(shape, dtype, self.scratch, small=SMALL)
+        return room_for(shape, dtype, self.scratch)
 
     def propagate(
         self,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from proptrain.data.disk import inverse
-from proptrain.data.mapped import SMALL, forget, room_for
+from proptrain.data.mapped import forget, room_for
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import ClusterError
 from proptrain.kernels import OnStep
@@ -93,7 +93,7 @@ class ClusterEngine:
 
     def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return zeros to be written to, in a file unless they are few."""
-        return room_for(shape, dtype, self.scratch, small=SMALL)
+        return room_for(shape, dtype, self.scratch)
 
     @property
     def rows(self) -> list[slice]:
