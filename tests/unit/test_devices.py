@@ -27,7 +27,8 @@ N, F, C = 60, 30, 4
 
 def problem(*, sparse):
     random = np.random.default_rng(0)
-    features = sp.random_array((N, F), density=0.3, rng=random, format="csr", dtype=np.float32)
+    values = random.random((N, F), dtype=np.float32)
+    features = sp.csr_array(np.where(random.random((N, F)) < 0.3, values, 0))
     soft, stop_soft = random.random((2, N, C)).astype(np.float32)
     soft[:5] = 0
     stop = StoppingNodes(np.arange(9), random.integers(0, C, 9), stop_soft)

@@ -60,7 +60,8 @@ column_counts = pytest.mark.parametrize("n_columns", COLUMNS)
 
 def sparse(n, m, dtype, index_type=np.int32, density=0.2, seed=0):
     random = np.random.default_rng(seed)
-    matrix = sp.random_array((n, m), density=density, rng=random, format="csr")
+    values = random.random((n, m))
+    matrix = sp.csr_array(np.where(random.random((n, m)) < density, values, 0))
     data = (matrix.data - 0.5).astype(dtype)
     indices, indptr = matrix.indices.astype(index_type), matrix.indptr.astype(index_type)
     result = sp.csr_array((data, indices, indptr), shape=(n, m))

@@ -102,6 +102,8 @@ def _approximate_neighbours(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     from pynndescent import NNDescent
 
+    if sp.issparse(rows):
+        rows = sp.csr_matrix(rows)  # before 0.6 it takes no sparse arrays
     with warnings.catch_warnings():
         # It says so when a node has too few neighbours within reach; those are left out below.
         warnings.filterwarnings("ignore", message="Failed to correctly find n_neighbors")
