@@ -18,6 +18,7 @@ from proptrain import (
     workload,
 )
 from proptrain.cli import app
+from proptrain.cli.workload import epochs_ahead
 from proptrain.errors import NotEnoughMemoryError
 from proptrain.memory import available_memory
 from proptrain.workload import FitSizes, check_memory, estimate_fit
@@ -173,3 +174,20 @@ def test_commands_do_not_begin_what_cannot_end_well_unless_forced(files, monkeyp
             assert run("fit", *source, *model, "--force").exit_code == 0
             (files / "model").rename(files / f"model{len(list(files.iterdir()))}")
     assert run("fit", *tables, "--out", files / "model").exit_code == 0  # with the real memory
+
+
+@pytest.mark.parametrize(
+    ("classifier", "n_labels", "expected"),
+    [
+        (LabelPropagationClassifier(), 20, 1),
+        (PTAClassifier(), 20, 2000),
+        (PTAClassifier(stopping_fraction=0), 20, 2000),
+        (PTAPlusClassifier(), 20, 450),  # too few to hold some back
+        (PTAPlusClassifier(), 500, 6000),
+        (PTAPlusClassifier(stopping_fraction=0.2), 20, 6000),
+        (PTAPlusClassifier(n_rounds=1, n_networks=2, max_epochs=30), 20, 120),
+    ],
+)
+def test_the_epochs_ahead_are_those_that_the_labels_allow(classifier, n_labels, expected):
+    codes = np.append(np.arange(n_labels) % 2, -1)
+    assert epochs_ahead(classifier, codes) == expected
