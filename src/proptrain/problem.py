@@ -112,6 +112,15 @@ def _held_out(
     return hold_out(codes, fraction, random)
 
 
+def holds_out(codes: NDArray[np.int64], fraction: float | None) -> bool:
+    """Tell whether some of the labels would decide when to stop; how many does not vary.
+
+    >>> holds_out(np.repeat([0, 1], 20), 0.2), holds_out(np.repeat([0, 1], 20), None)
+    (True, False)
+    """
+    return _held_out(codes, fraction, np.random.RandomState(0)).size > 0
+
+
 def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     values = _one_column(y)
     codes, names = encode_labels(values, unlabelled=unlabelled)

@@ -20,12 +20,11 @@ from proptrain.propagate.shaping import size_keeping
 from proptrain.train.loop import History, OnEpoch, Trained, TrainSettings, predict_probabilities
 from proptrain.train.stopping import ReadOut, StoppingNodes
 from proptrain.train.weighting import Weighting
+from proptrain.trainings import UNWATCHED_EPOCHS
 
 if TYPE_CHECKING:
     from proptrain.plus import PTAPlusClassifier
 
-UNWATCHED_EPOCHS = 150
-"""Of a round without stopping nodes; the weights of the last two thirds of them are averaged."""
 MOST_LOST = 0.1
 """Share of the training labels that a round without stopping nodes may tell less than the first."""
 CLEARLY = 2.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from proptrain.errors import NotEnoughMemoryError
 from proptrain.memory import available_memory, in_words
 from proptrain.propagate.engine import MANY_ENTRIES
+from proptrain.trainings import most_epochs
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
@@ -77,9 +78,8 @@ def estimate_fit(classifier: GraphClassifier, sizes: FitSizes) -> Workload:
     about 17.2 GB of memory and 1 min 23 s an epoch, of which there are 2,000 at most
     """
     settings = classifier.get_params(deep=False)
-    n_trainings = (settings.get("n_rounds", 0) + 1) * settings.get("n_networks", 1)
-    max_epochs = settings.get("max_epochs", 0) * n_trainings
-    return Workload(_bytes(settings, sizes), _operations(settings, sizes) / _PER_SECOND, max_epochs)
+    seconds = _operations(settings, sizes) / _PER_SECOND
+    return Workload(_bytes(settings, sizes), seconds, most_epochs(settings))
 
 
 def check_memory(needed: int, what: str, advice: str) -> None:

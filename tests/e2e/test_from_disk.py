@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -123,6 +124,22 @@ def test_local_and_blocked_say_the_same(built, run, tmp_path, batches):
         assert told[name]["batch_size"] == (150 if batches else None)
     assert told["blocked"]["engine"] == "blocked"
     assert told["blocked"]["peak_memory"] > 10**7
+
+
+@pytest.mark.parametrize("edges", ["edges.csv", "graph"])
+def test_the_bar_is_as_long_as_few_labels_allow(built, run, tmp_path, monkeypatch, edges):
+    lengths = []
+
+    @contextmanager
+    def bar(max_epochs, *, quiet):
+        lengths.append(max_epochs)
+        yield lambda *_: None
+
+    for module in ("fit", "fit_folder"):
+        monkeypatch.setattr(f"proptrain.cli.{module}.training_progress", bar)
+    words = ("--edges", edges, *TABLES, "--method", "PTA+", "--out", tmp_path / "model")
+    assert run("fit", *words).code == 0
+    assert lengths == [450]  # three rounds without stopping nodes
 
 
 def test_a_model_from_disk_tells_new_nodes_by_their_features(built, run, tmp_path):

@@ -20,7 +20,8 @@ from proptrain import (
 )
 from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
-from proptrain.rounds import UNWATCHED_EPOCHS, RoundLearner
+from proptrain.rounds import RoundLearner
+from proptrain.trainings import UNWATCHED_EPOCHS, most_epochs
 
 BARE = {
     "n_rounds": 0,
@@ -271,7 +272,8 @@ def test_without_stopping_nodes_the_last_round_counts_and_its_later_epochs_are_a
     for name, array in seen[-1][1].weights.items():
         np.testing.assert_array_equal(clf.weights_[name][0], array)
     longest = plus(max_epochs=10**4, n_rounds=0).fit(FEATURES, LABELS, graph=GRAPH)
-    assert longest.n_iter_ == UNWATCHED_EPOCHS
+    told = most_epochs(longest.get_params(), is_watched=False)
+    assert longest.n_iter_ == UNWATCHED_EPOCHS == told
 
 
 def test_without_stopping_nodes_a_round_that_lost_the_labels_does_not_count():

@@ -18,7 +18,7 @@ from proptrain import (
     workload,
 )
 from proptrain.cli import app
-from proptrain.cli.workload import tell_workload
+from proptrain.cli.workload import epochs_ahead, tell_workload
 from proptrain.errors import NotEnoughMemoryError
 from proptrain.memory import available_memory
 from proptrain.workload import FitSizes, check_memory, estimate_fit
@@ -212,3 +212,20 @@ def test_commands_that_fit_many_times_do_not_begin_either(files, monkeypatch):
 def test_many_fits_are_said_beforehand_with_their_number(capsys):
     tell_workload(PTAClassifier(), SIZES, quiet=False, force=True, n_fits=10_000)
     assert "each of 10,000 fits takes about" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("classifier", "n_labels", "expected"),
+    [
+        (LabelPropagationClassifier(), 20, 1),
+        (PTAClassifier(), 20, 2000),
+        (PTAClassifier(stopping_fraction=0), 20, 2000),
+        (PTAPlusClassifier(), 20, 450),  # too few to hold some back
+        (PTAPlusClassifier(), 500, 6000),
+        (PTAPlusClassifier(stopping_fraction=0.2), 20, 6000),
+        (PTAPlusClassifier(n_rounds=1, n_networks=2, max_epochs=30), 20, 120),
+    ],
+)
+def test_the_epochs_ahead_are_those_that_the_labels_allow(classifier, n_labels, expected):
+    codes = np.append(np.arange(n_labels) % 2, -1)
+    assert epochs_ahead(classifier, codes) == expected

@@ -31,7 +31,7 @@ from proptrain.cli.source import (
     WeightOption,
     read_own_tables,
 )
-from proptrain.cli.workload import sizes_of, tell_workload
+from proptrain.cli.workload import epochs_ahead, sizes_of, tell_workload
 from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -237,20 +237,13 @@ def _new_classifier(
 
 def _train(classifier: GraphClassifier, dataset: Dataset, *, uses_graph: bool, quiet: bool) -> None:
     names = np.array([*(dataset.class_names or ()), None], dtype=object)  # None for code -1
-    with training_progress(_most_epochs(classifier), quiet=quiet) as on_epoch:
+    with training_progress(epochs_ahead(classifier, dataset.labels), quiet=quiet) as on_epoch:
         classifier.fit(
             dataset.features,
             names[dataset.labels],
             graph=dataset.graph if uses_graph else None,
             on_epoch=on_epoch,
         )
-
-
-def _most_epochs(classifier: GraphClassifier) -> int:
-    """Return how many epochs a fit can take; what trains nothing counts as one."""
-    settings = classifier.get_params()
-    n_trainings = (settings.get("n_rounds", 0) + 1) * settings.get("n_networks", 1)
-    return int(settings.get("max_epochs", 1) * n_trainings)
 
 
 def _describe(dataset: Dataset, classifier: GraphClassifier) -> dict[str, Any]:

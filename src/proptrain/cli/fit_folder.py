@@ -13,7 +13,7 @@ import numpy as np
 
 from proptrain.cli.console import print_json, progress, say, training_progress
 from proptrain.cli.source import marker_of, parse_kinds
-from proptrain.cli.workload import sizes_from, tell_limit, tell_workload
+from proptrain.cli.workload import epochs_ahead, sizes_from, tell_limit, tell_workload
 from proptrain.errors import InvalidInputError, unknown_name
 
 if TYPE_CHECKING:
@@ -183,10 +183,12 @@ def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None
 
 def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
     from proptrain.cli.fit import stopping_accuracy
+    from proptrain.data.labels import encode_labels
     from proptrain.persistence import save_model
 
     classifier = wanted.classifier
-    with training_progress(getattr(classifier, "max_epochs", 1), quiet=wanted.json) as on_epoch:
+    codes, _ = encode_labels(inputs.y, unlabelled=classifier.unlabelled)
+    with training_progress(epochs_ahead(classifier, codes), quiet=wanted.json) as on_epoch:
         own = graph.to_graph() if wanted.method.uses_graph else None
         classifier.fit(np.asarray(inputs.features) if isinstance(inputs.features, np.memmap)
                        else inputs.features, inputs.y, graph=own, on_epoch=on_epoch)  # fmt: skip

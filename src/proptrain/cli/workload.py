@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 from proptrain.cli.console import say
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from proptrain.classifier import GraphClassifier
     from proptrain.data.dataset import Dataset, Features
     from proptrain.data.graph import Graph
@@ -35,6 +38,16 @@ def sizes_from(features: Any, n_entries: int, n_classes: int, *, is_weighted: bo
 
     stored = getattr(features, "nnz", None)
     return FitSizes(features.shape[0], n_entries, features.shape[1], n_classes, stored, is_weighted)
+
+
+def epochs_ahead(classifier: GraphClassifier, codes: NDArray[np.int64]) -> int:
+    """Return how many epochs a fit to these labels can take; what trains nothing counts as one."""
+    from proptrain.problem import holds_out
+    from proptrain.trainings import most_epochs
+
+    settings = classifier.get_params(deep=False)
+    is_watched = holds_out(codes, settings.get("stopping_fraction", 0.0))
+    return max(1, most_epochs(settings, is_watched=is_watched))
 
 
 def tell_workload(

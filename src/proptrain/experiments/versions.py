@@ -27,6 +27,7 @@ SOURCES = (
     "on_ray.py",
     "plus.py",
     "rounds.py",
+    "trainings.py",
     "problem.py",
     "torch_sparse.py",
     "data",

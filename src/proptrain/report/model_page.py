@@ -10,6 +10,7 @@ from proptrain.insight.calibration import N_BINS, reliability, with_temperature
 from proptrain.report.explore import explorable_of, short_name
 from proptrain.report.page import Report, package_versions
 from proptrain.report.parts import ClassRow, ReliabilityCurve, Suspect
+from proptrain.trainings import count_trainings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def model_report(
 ) -> Report:
     """Return the page about a fitted model; ``names`` are what its nodes are called."""
     stop, n_classes = classifier.stopping_, len(classifier.classes_)
-    n_trainings = _count_trainings(classifier)
+    n_trainings = count_trainings(classifier.get_params(deep=False))
     # Of several trainings, each has a best epoch of its own; a mean of epochs has none.
     has_no_best = n_trainings > 1 or _averages_epochs(classifier)
     return Report(
@@ -116,11 +117,6 @@ def _reliability(classifier: GraphClassifier) -> tuple[ReliabilityCurve, ...]:
         return ()
     told, codes = classifier.label_distributions_[stop], classifier.given_[stop]
     return reliability_curves(told, codes, classifier.find_temperature())
-
-
-def _count_trainings(classifier: GraphClassifier) -> int:
-    rounds, networks = (getattr(classifier, name, 0) for name in ("n_rounds", "n_networks"))
-    return int((rounds + 1) * max(networks, 1))
 
 
 def _averages_epochs(classifier: GraphClassifier) -> bool:
