@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 import proptrain
 from proptrain.classifier import GraphClassifier
 from proptrain.data.graph import Graph
+from proptrain.data.names import check_lengths
 from proptrain.data.npz import check_archive
 from proptrain.errors import (
     FileFormatError,
@@ -332,6 +333,7 @@ def _checked_values(values: Any) -> list[Any]:
         raise InvalidInputError(
             f"Class labels and node ids must be text or numbers to be saved, got {names}."
         )
+    check_lengths(values, "Class labels and node ids")
     return list(values)
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from reliability.fuzz import write
 from reliability.readers import all_readers
 
 import proptrain
@@ -24,7 +25,7 @@ from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
 from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_nodes import map_array, open_features
 from proptrain.data.tables import read_nodes
-from proptrain.errors import FileFormatError, ProptrainError, TableError
+from proptrain.errors import FileFormatError, LabelError, ProptrainError, TableError
 from proptrain.persistence import load_model, parse_encoder
 
 SOURCES = sorted(Path(proptrain.__file__).parent.rglob("*.py"))
@@ -173,6 +174,47 @@ def test_ids_that_would_become_one_are_refused(tmp_path):
     pd.DataFrame({"id": ["a", "a\0"]}).to_parquet(tmp_path / "nodes.parquet")
     with pytest.raises(TableError, match="text without the character 0"):
         read_nodes(tmp_path / "nodes.parquet")
+
+
+def test_an_id_that_a_quote_made_endless_is_refused(tmp_path):
+    rows = "".join(f"n{node},1\n" for node in range(100))
+    (tmp_path / "nodes.csv").write_text(f'id,x\na,2\n"{rows}')
+    (tmp_path / "closed.csv").write_text(f'id,x\na,2\n"{rows}",3\n')
+    with pytest.raises(FileFormatError):
+        read_nodes(tmp_path / "nodes.csv")
+    with pytest.raises(TableError, match=r"'id' of closed\.csv must .*number 2 has .*a quote"):
+        read_nodes(tmp_path / "closed.csv")
+
+
+def test_a_long_class_name_is_refused():
+    with pytest.raises(LabelError, match=r"at most 200 letters, but number 2 has 201: 'xxx"):
+        proptrain.encode_labels(["a", "x" * 201])
+    assert proptrain.encode_labels(["a", "x" * 200])[1] == ("a", "x" * 200)
+
+
+@pytest.mark.parametrize("where", ["classes", "nodes.json"])
+def test_a_long_name_in_a_model_is_refused(readers, tmp_path, where):
+    reader = readers["model folder"]
+    files = {name: json.loads(reader.files[name]) for name in ("model.json", "nodes.json")}
+    names = files["model.json"]["classes"] if where == "classes" else files["nodes.json"]
+    names["values"][0] = "x" * 201
+    encoded = {name: json.dumps(told).encode() for name, told in files.items()}
+    write(tmp_path / "model", reader.sign({**reader.files, **encoded}))
+    with pytest.raises(FileFormatError, match="must be of at most 200 letters"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("member", ["class_names", "node_ids"])
+def test_a_long_name_in_a_data_set_is_refused(readers, tmp_path, member):
+    with np.load(io.BytesIO(readers["npz data set"].files["data.npz"])) as arrays:
+        members = dict(arrays)
+    members[member] = members[member].astype("U300")
+    np.savez(tmp_path / "a.npz", **members)
+    read_npz(tmp_path / "a.npz")  # the cells are wide, but no name is long
+    members[member][0] = "x" * 201
+    np.savez(tmp_path / "a.npz", **members)
+    with pytest.raises(FileFormatError, match=f"{member}.* must be of at most 200 letters"):
+        read_npz(tmp_path / "a.npz")
 
 
 # --- nothing leads elsewhere --------------------------------------------------------------------

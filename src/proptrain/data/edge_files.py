@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.names import LONGEST
 from proptrain.data.table_files import check_row_count, not_a_table
 from proptrain.data.tables import edge_columns, require_column
 from proptrain.data.unpacking import unpacking
@@ -27,8 +28,6 @@ _ROWS = 1 << 18
 """Rows of a batch."""
 _CSV_BLOCK = 1 << 22
 """Bytes of a CSV file that are read at a time."""
-_LONGEST = 200
-"""Bytes of an id: all ids of a graph take as many as the longest."""
 _SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
@@ -207,9 +206,9 @@ def _as_bytes(column: Any) -> NDArray[np.bytes_]:
     shortest, longest = (int(pc.min_max(lengths)[end].as_py()) for end in ("min", "max"))
     if shortest == 0:
         raise TableError("Every edge must have two ids, but some are empty.")
-    if longest > _LONGEST:
+    if longest > LONGEST:
         raise TableError(
-            f"Ids must be of at most {_LONGEST} bytes, got one of {longest:,}. Number the nodes."
+            f"Ids must be of at most {LONGEST} bytes, got one of {longest:,}. Number the nodes."
         )
     if pc.any(pc.match_substring(column, "\0")).as_py():
         raise TableError("Ids must be text without the character 0.")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.dataset import Dataset, Features
 from proptrain.data.graph import Graph
+from proptrain.data.names import LONGEST, check_lengths
 from proptrain.data.unpacking import check_growth
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError
 from proptrain.files import whole_file
@@ -267,6 +268,7 @@ def _read_class_names(archive: zipfile.ZipFile, n_classes: int) -> tuple[Any, ..
     names = _read_optional(archive, "class_names")
     if names is None or names.ndim != 1 or len(names) < n_classes:
         return None
+    _check_names(names, "class_names")
     return tuple(names.tolist()) if _identifies(names) else None
 
 
@@ -274,8 +276,15 @@ def _read_node_ids(archive: zipfile.ZipFile, n_nodes: int) -> NDArray[Any] | Non
     for member in ("node_ids", "node_names"):
         ids = _read_optional(archive, member)
         if ids is not None and ids.shape == (n_nodes,) and _identifies(ids):
+            _check_names(ids, member)
             return ids.astype(np.int64) if np.can_cast(ids.dtype, np.int64) else ids
     return None
+
+
+def _check_names(names: NDArray[Any], member: str) -> None:
+    """Raise for ids or names that a saved model could not keep."""
+    if names.dtype.kind == "U" and names.dtype.itemsize > 4 * LONGEST:  # some may be too long
+        check_lengths(names.tolist(), f"the member {member!r}: names")
 
 
 def _identifies(values: NDArray[Any]) -> bool:

@@ -16,6 +16,7 @@ from proptrain.data.columns import EncodedColumns, Kind, as_text, encode_columns
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.dataset import Dataset
 from proptrain.data.labels import encode_labels
+from proptrain.data.names import check_lengths
 from proptrain.data.table_files import MISSING, is_text_file, read_table, table_name
 from proptrain.errors import TableError
 
@@ -262,6 +263,8 @@ def _check_node_ids(ids: pd.Series, name: str) -> None:
             f"Ids must be text without the character 0, but column {ids.name!r} of {name} has it. "
             "Check that the file is whole."
         )
+    if ids.dtype.kind not in "iu":
+        check_lengths(text, f"Ids in column {ids.name!r} of {name}", TableError)
     repeated = text.duplicated().to_numpy()
     if repeated.any():
         raise TableError(
