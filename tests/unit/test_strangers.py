@@ -127,6 +127,21 @@ def test_a_zip_bomb_is_refused(bomb, tmp_path, monkeypatch):
         parse_encoder(bomb)
 
 
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_unpacks_without_a_limit_is_refused(packing, tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.writestr("adj_matrix.data.npy", bytes(1 << 20))
+    content = bytearray(path.read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    content[directory + 24 : directory + 28] = (200).to_bytes(4, "little")  # claimed size
+    path.write_bytes(content)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it is unpacked"))
+    for read in (lambda: read_npz(path), lambda: parse_encoder(bytes(content))):
+        with pytest.raises(FileFormatError, match="must be stored or deflated"):
+            read()
+
+
 def test_a_member_that_claims_more_than_the_archive_is_refused(readers, tmp_path):
     content = bytearray(readers["npz data set"].files["data.npz"])
     directory = content.index(b"PK\x01\x02")

@@ -162,6 +162,12 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
             f"{member.filename} must lie in the archive, but would take {member.compress_size:,} "
             "bytes of it, more than there are. Copy or download the file again."
         )
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # Python unpacks the others without a limit, whatever size the archive claims for them.
+        raise FileFormatError(
+            f"{member.filename} must be stored or deflated, as NumPy does it, but is packed in "
+            f"another way (number {member.compress_type}). Save it with NumPy."
+        )
     advice = "save it sparse, or without compression."
     check_growth(member.filename, member.compress_size, member.file_size, advice)
     return archive.read(member)
