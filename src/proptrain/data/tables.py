@@ -303,6 +303,8 @@ def _labels(nodes: pd.DataFrame, label: str | None, source: Any) -> tuple[Any, t
     if not is_text_file(source):
         return labels, ()
     codes, words = pd.factorize(labels)
+    # Before they are read as numbers: Python makes none of thousands of digits.
+    check_lengths(words, f"Labels in column {label!r} of {table_name(source)}", TableError)
     notes = tuple(
         f"{int((labels == word).sum()):,} cells {word!r} in column {label!r} read as unlabelled"
         for word in words
@@ -317,7 +319,7 @@ def _kind_of(words: list[str]) -> type[int | float | str]:
     """Tell numbers from text: "007" is no number, and large whole numbers keep every digit."""
     if all(re.fullmatch(r"0|-?[1-9]\d*", word) for word in words):
         return int
-    is_measured = all(re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?", word) for word in words)
+    is_measured = all(re.fullmatch(r"[-+]?(\d+|\d*\.\d+)([eE][-+]?\d+)?", word) for word in words)
     return float if is_measured and any("." in word for word in words) else str
 
 
