@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ _ROWS = 1 << 18
 """Rows of a batch."""
 _CSV_BLOCK = 1 << 22
 """Bytes of a CSV file that are read at a time."""
+# What unpacking and decoding raise on bytes that were spoilt.
+_DAMAGED = (UnicodeError, EOFError, gzip.BadGzipFile, zlib.error, csv.Error)
 _SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
@@ -230,7 +233,7 @@ def _told_in_our_words(path: Path) -> Iterator[None]:
         yield
     except ProptrainError:
         raise
-    except (pa.ArrowException, UnicodeError, EOFError, gzip.BadGzipFile, csv.Error) as error:
+    except (*_DAMAGED, pa.ArrowException) as error:
         raise not_a_table(path, error) from error
     except OSError as error:
         if error.errno is None:  # of a decoder's making
