@@ -25,6 +25,7 @@ from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
 from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_nodes import map_array, open_features
 from proptrain.data.tables import read_nodes
+from proptrain.data.unpacking import LARGE
 from proptrain.errors import FileFormatError, LabelError, ProptrainError, TableError
 from proptrain.persistence import load_model, parse_encoder
 
@@ -125,6 +126,27 @@ def test_a_zip_bomb_is_refused(bomb, tmp_path, monkeypatch):
         read_npz(tmp_path / "a.npz")
     with pytest.raises(FileFormatError, match=r"would grow from \d{3},\d{3} bytes to 314,572,800"):
         parse_encoder(bomb)
+
+
+def test_members_that_fill_the_memory_together_are_refused(tmp_path, monkeypatch):
+    path, member = tmp_path / "a.npz", bytes(LARGE // 4)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in "abcde":
+            archive.writestr(name, member)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it is unpacked"))
+    for read in (lambda: read_npz(path), lambda: parse_encoder(path.read_bytes())):
+        with pytest.raises(FileFormatError, match="the archive would grow"):
+            read()
+
+
+def test_small_numbers_that_fill_the_memory_as_large_ones_are_refused(tmp_path):
+    n = LARGE // 12
+    parts = {"data": np.ones(n, np.uint8), "indices": np.zeros(n, np.uint8)}
+    parts |= {"indptr": np.array([0, n]), "shape": np.array([1, 1])}
+    members = {f"adj_matrix.{name}": part for name, part in parts.items()}
+    np.savez_compressed(tmp_path / "a.npz", **members)
+    with pytest.raises(FileFormatError, match="the matrix adj_matrix.… would grow"):
+        read_npz(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

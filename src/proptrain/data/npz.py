@@ -30,6 +30,7 @@ MAX_UNNAMED_CLASSES = 1000
 
 # All that zipfile raises on bytes that are no archive, or one that was damaged.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, UnicodeError)
+_ADVICE = "save it sparse, or without compression."
 _HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -94,6 +95,7 @@ def _read_archive(file: BinaryIO, name: str) -> Dataset:
     if not file.read(1):
         raise FileFormatError("it is empty (0 bytes). Copy or download it again.")
     with zipfile.ZipFile(file) as archive:
+        _check_whole(archive)
         adjacency = _read_csr(archive, "adj")
         if adjacency.shape[0] != adjacency.shape[1]:
             raise FileFormatError(f"the adjacency matrix must be square, got {adjacency.shape}.")
@@ -149,10 +151,17 @@ def _check_header(file: io.BytesIO, name: str) -> None:
 def check_archive(content: bytes) -> None:
     """Raise for an archive with a member that would fill the memory, unpacked or as an array."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        _check_whole(archive)
         for member in archive.infolist():
             unpacked = _unpacked(archive, member)
             if member.filename.endswith(".npy"):
                 _check_header(io.BytesIO(unpacked), member.filename)
+
+
+def _check_whole(archive: zipfile.ZipFile) -> None:
+    """Raise for an archive whose members together would fill the memory, though none does alone."""
+    n_unpacked = sum(member.file_size for member in archive.infolist())
+    check_growth("the archive", archive.start_dir, n_unpacked, _ADVICE)
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -168,8 +177,7 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
             f"{member.filename} must be stored or deflated, as NumPy does it, but is packed in "
             f"another way (number {member.compress_type}). Save it with NumPy."
         )
-    advice = "save it sparse, or without compression."
-    check_growth(member.filename, member.compress_size, member.file_size, advice)
+    check_growth(member.filename, member.compress_size, member.file_size, _ADVICE)
     return archive.read(member)
 
 
@@ -200,7 +208,11 @@ def _read_features(archive: zipfile.ZipFile) -> Features:
 
 def _read_csr(archive: zipfile.ZipFile, matrix: str) -> sp.csr_array:
     prefix = f"{matrix}_" if _holds(archive, f"{matrix}_indptr") else f"{matrix}_matrix."
-    return checked_csr(prefix, [_read_member(archive, prefix + part) for part in CSR_PARTS])
+    parts = [_read_member(archive, prefix + part) for part in CSR_PARTS]
+    # As `checked_csr` makes them: what is stored in one byte takes eight from here on.
+    n_widened = sum(8 * part.size for part in parts)
+    check_growth(f"the matrix {prefix}…", archive.start_dir, n_widened, _ADVICE)
+    return checked_csr(prefix, parts)
 
 
 def checked_csr(prefix: str, parts: Sequence[NDArray[Any]]) -> sp.csr_array:
