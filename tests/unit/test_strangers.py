@@ -24,6 +24,7 @@ import proptrain
 from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
 from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_nodes import map_array, open_features
+from proptrain.data.table_files import read_table
 from proptrain.data.tables import read_nodes
 from proptrain.data.unpacking import LARGE
 from proptrain.errors import FileFormatError, LabelError, ProptrainError, TableError
@@ -205,6 +206,36 @@ def test_a_parquet_file_of_a_billion_equal_rows_is_refused(tmp_path):
     ):
         with pytest.raises(FileFormatError, match=r"claims 10,000,000 rows in [\d,]+ bytes"):
             read()
+
+
+def test_a_parquet_file_that_says_a_long_text_often_is_refused(tmp_path):
+    path, n = tmp_path / "nodes.parquet", 1500
+    said_once = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["a" * 100_000])
+    ids = pa.array([f"n{node}" for node in range(n)])
+    table = pa.table({"id": ids, "words": said_once})
+    pq.write_table(table, path, compression="zstd", store_schema=False)
+    with pytest.raises(FileFormatError, match=r"would grow from [\d,]+ bytes to 150,00\d,\d{3}"):
+        read_nodes(path)
+    edges = pa.table({"source": said_once, "target": ids})
+    pq.write_table(edges, path, compression="zstd", store_schema=False)
+    with pytest.raises(TableError, match="at most 200 bytes, got one of 100,000"):
+        build_graph([path], tmp_path / "graph", memory="8GB")
+
+
+def test_a_parquet_file_of_many_equal_numbers_is_refused(tmp_path):
+    path, column = tmp_path / "features.parquet", pa.array(np.zeros(200_000, np.float32))
+    table = pa.table({f"c{place}": column for place in range(100)})
+    pq.write_table(table, path, compression="zstd")
+    for read in (lambda: open_features(path, 3), lambda: read_nodes(path)):
+        with pytest.raises(FileFormatError, match=r"would grow from [\d,]+ bytes to 80,000,000"):
+            read()
+
+
+def test_parquet_gives_back_what_pandas_wrote(tmp_path):
+    table = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.5, None, 2], "t": ["é", None, "é"]})
+    table["c"] = table["t"].astype("category")
+    table.to_parquet(tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "a.parquet"), table)
 
 
 def test_ids_that_would_become_one_are_refused(tmp_path):
