@@ -27,6 +27,7 @@ from proptrain.data.disk_nodes import map_array, open_features
 from proptrain.data.table_files import read_table
 from proptrain.data.tables import read_nodes
 from proptrain.data.unpacking import LARGE
+from proptrain.disk_model import load_disk_model
 from proptrain.errors import FileFormatError, LabelError, ProptrainError, TableError
 from proptrain.persistence import load_model, parse_encoder
 
@@ -325,3 +326,41 @@ def test_a_link_within_the_folder_is_fine(readers, tmp_path):
     (folder / "ids.npy").rename(folder / "other")
     (folder / "ids.npy").symlink_to(folder / "other")
     DiskGraph(folder).verify()
+
+
+DESCRIBED = {
+    "model.json": load_model,
+    "disk_model.json": load_disk_model,
+    "manifest.json": DiskGraph,
+}
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_description_is_an_ordinary_file_of_its_folder(tmp_path, name, monkeypatch):
+    path = tmp_path / name
+    path.symlink_to("/dev/zero")
+    with pytest.raises(FileFormatError, match=f"{name} must lie in that folder itself"):
+        DESCRIBED[name](tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(FileFormatError, match=f"{name} must be an ordinary file"):
+        DESCRIBED[name](tmp_path)
+    path.unlink()
+    monkeypatch.setattr("proptrain.files._DESCRIPTION", 10)
+    path.write_bytes(bytes(11))
+    with pytest.raises(FileFormatError, match=f"{name} must be of at most 10 bytes"):
+        DESCRIBED[name](tmp_path)
+
+
+@pytest.mark.parametrize("which", ["model folder", "model folder from disk"])
+def test_that_memory_ran_out_is_not_said_to_be_the_files_fault(
+    readers, tmp_path, which, monkeypatch
+):
+    def without_memory(*_):
+        raise MemoryError
+
+    write(tmp_path / "model", dict(readers[which].files))
+    for module in ("persistence", "disk_model"):
+        monkeypatch.setattr(f"proptrain.{module}.parse_arrays", without_memory)
+    with pytest.raises(MemoryError):
+        readers[which].read(tmp_path / "model")
