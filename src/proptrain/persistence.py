@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 import proptrain
 from proptrain.classifier import GraphClassifier
+from proptrain.data.columns import check_encoder
 from proptrain.data.graph import Graph
 from proptrain.data.names import check_lengths
 from proptrain.data.npz import check_archive
@@ -386,6 +387,7 @@ def parse_encoder(content: bytes | None) -> Any:
             f"encoder.skops must hold a ColumnTransformer, got {type(encoder).__name__}. Fit and "
             "save the model again."
         )
+    check_encoder(encoder)
     return encoder
 
 

@@ -17,11 +17,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import skops.io
 from reliability.fuzz import write
 from reliability.readers import all_readers
 
 import proptrain
 from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
+from proptrain.data.columns import encode_columns
 from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_nodes import map_array, open_features
 from proptrain.data.table_files import read_table
@@ -100,6 +102,39 @@ def test_a_pickle_in_any_file_of_any_reader_is_not_run(readers, tmp_path):
     assert not planted.exists()
     pickle.loads(pickle.dumps(Payload(planted)))  # it would have been seen
     assert planted.exists()
+
+
+def words(encoder):
+    return encoder.named_transformers_["text words"]
+
+
+HARMFUL = {
+    "a pattern that never ends": lambda e: words(e).set_params(token_pattern=r"(?:a+)+$"),
+    "files to open": lambda e: words(e).set_params(input="filename"),
+    "many words of each": lambda e: words(e).set_params(ngram_range=(1, 10**9), analyzer="char"),
+    "many processes": lambda e: e.set_params(n_jobs=200),
+    "another fill": lambda e: e.named_transformers_["numeric"].set_params(
+        simpleimputer__strategy="mean"
+    ),
+    "a step more": lambda e: e.named_transformers_["numeric"].steps.append(("a", "passthrough")),
+    "another part": lambda e: e.transformers_.append(("more", "passthrough", ["size"])),
+    "a part of another type": lambda e: e.transformers_.__setitem__(
+        0, ("numeric", "passthrough", ["size"])
+    ),
+}
+
+
+@pytest.mark.parametrize("how", HARMFUL)
+def test_an_encoder_with_other_settings_than_ours_is_refused(how):
+    table = pd.DataFrame({"size": [1.0, 2, None], "kind": ["a", "b", "a"]})
+    table["words"] = ["red and blue", "blue", "green"]
+    kinds = {"size": "numeric", "kind": "categorical", "words": "text"}
+    encoder = encode_columns(table, kinds=kinds).encoder
+    again = parse_encoder(skops.io.dumps(encoder))
+    assert (again.transform(table) != encoder.transform(table)).nnz == 0
+    HARMFUL[how](encoder)
+    with pytest.raises(FileFormatError, match="must be of proptrain's making"):
+        parse_encoder(skops.io.dumps(encoder))
 
 
 # --- nothing fills the memory -------------------------------------------------------------------
