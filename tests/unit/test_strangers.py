@@ -25,7 +25,9 @@ import proptrain
 from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
 from proptrain.data.columns import encode_columns
 from proptrain.data.disk_build import build_graph
+from proptrain.data.disk_ids import find_ids
 from proptrain.data.disk_nodes import map_array, open_features
+from proptrain.data.edge_files import open_edges
 from proptrain.data.table_files import read_table
 from proptrain.data.tables import read_nodes
 from proptrain.data.unpacking import LARGE
@@ -399,3 +401,14 @@ def test_that_memory_ran_out_is_not_said_to_be_the_files_fault(
         monkeypatch.setattr(f"proptrain.{module}.parse_arrays", without_memory)
     with pytest.raises(MemoryError):
         readers[which].read(tmp_path / "model")
+
+
+def test_a_build_that_goes_on_removes_no_file_from_elsewhere(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    np.save(tmp_path / "mine.npy", np.array([b"a"]))
+    work = tmp_path / "work"
+    (work / "runs-00000").mkdir(parents=True)
+    (work / "runs-00000.json").write_text('["../../mine.npy"]')
+    with pytest.raises(FileFormatError, match="must lie in that folder itself"):
+        find_ids([open_edges(tmp_path / "edges.csv")], work, 1 << 20)
+    assert (tmp_path / "mine.npy").exists()
