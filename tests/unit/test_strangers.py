@@ -188,6 +188,19 @@ def test_small_numbers_that_fill_the_memory_as_large_ones_are_refused(tmp_path):
         read_npz(tmp_path / "a.npz")
 
 
+def test_small_features_that_fill_the_memory_as_float32_are_refused(tmp_path):
+    graph = proptrain.Graph.without_edges(2)
+    features = np.zeros((2, LARGE // 6), np.bool_)
+    proptrain.write_npz(
+        proptrain.Dataset(graph, np.ones((2, 1)), np.array([0, 1])), tmp_path / "a.npz"
+    )
+    with np.load(tmp_path / "a.npz") as arrays:
+        members = {**arrays, "attr_matrix": features}
+    np.savez_compressed(tmp_path / "a.npz", **members)
+    with pytest.raises(FileFormatError, match="attr_matrix would grow"):
+        read_npz(tmp_path / "a.npz")
+
+
 @pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_member_that_unpacks_without_a_limit_is_refused(packing, tmp_path, monkeypatch):
     path = tmp_path / "a.npz"

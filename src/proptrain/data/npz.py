@@ -202,7 +202,10 @@ def _read_numbers(
 
 def _read_features(archive: zipfile.ZipFile) -> Features:
     if _holds(archive, "attr_matrix"):
-        return _read_numbers(archive, "attr_matrix", "biuf", n_dimensions=2)
+        features = _read_numbers(archive, "attr_matrix", "biuf", n_dimensions=2)
+        # As they are used: what is stored in one byte takes four from here on.
+        check_growth("attr_matrix", archive.start_dir, 4 * features.size, _ADVICE)
+        return features
     return _read_csr(archive, "attr")
 
 
