@@ -18,7 +18,7 @@ BEGINNING = b'{"fault": '
 def add_outcome(
     file: LineFile, fault: str, outcomes: Iterable[str], command: str, **measured: Any
 ) -> None:
-    """Write what was tried, its outcomes by name, the command that repeats it, and by which code."""
+    """Write what was tried, its outcomes by name, and by which command and code."""
     counts = Counter(outcomes)
     line = {"fault": fault, "tried": counts.total(), "outcome": dict(counts), "command": command}
     file.add({**line, "code": code_digest(), **measured})

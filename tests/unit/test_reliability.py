@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from reliability import fuzz
+from reliability import fuzz, harm
 from reliability.mutations import WAYS, spoil_files
 from reliability.outcomes import BEGINNING, add_outcome
 from reliability.readers import Reader, all_readers
@@ -37,6 +37,17 @@ def test_every_spoilt_file_comes_to_a_result_or_to_one_of_our_errors(readers):
         outcomes = Counter(fuzz.read_spoilt(reader, range(20), seed=1))
         assert not [one for one in outcomes if one.startswith("broken")], reader.name
         assert len(outcomes) > 1 or "result" not in outcomes, reader.name
+
+
+@linux_only
+@pytest.mark.filterwarnings("ignore")
+def test_what_was_made_to_harm_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(harm, "_unlimited", lambda _: b"")  # packing it takes seconds
+    cases = list(harm.all_cases(tmp_path))
+    assert len(cases) > 15
+    for case in cases:
+        (outcome,) = harm.outcomes_of(case)
+        assert re.fullmatch(r"\w+Error", outcome), (case.name, outcome)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -184,7 +184,7 @@ def test_small_numbers_that_fill_the_memory_as_large_ones_are_refused(tmp_path):
     parts |= {"indptr": np.array([0, n]), "shape": np.array([1, 1])}
     members = {f"adj_matrix.{name}": part for name, part in parts.items()}
     np.savez_compressed(tmp_path / "a.npz", **members)
-    with pytest.raises(FileFormatError, match="the matrix adj_matrix.… would grow"):
+    with pytest.raises(FileFormatError, match=r"the matrix adj_matrix\..* would grow"):
         read_npz(tmp_path / "a.npz")
 
 

@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 from proptrain.errors import FileFormatError
 
-LARGE = 1 << 26
+LARGE = 1 << 24
 MOST_TIMES = 100
-"""What is larger than 64 MB may have been compressed to a hundredth, not to less."""
+"""What is larger than 16 MB, of which a parser makes ten times as much, may have been compressed to a hundredth, not to less."""
 
 
 def check_growth(name: str, n_packed: int, n_unpacked: int, advice: str) -> None:
