@@ -115,6 +115,8 @@ class SharedFolder:
         """Return some rows of a matrix: a run of them is read as it lies, others part by part."""
         with self._open(name) as file:
             shape, dtype, first = self._header(name, file)
+            if len(shape) != 2:
+                raise self._broken(name, f"must be a matrix, but is of shape {shape}")
             row_bytes = shape[1] * dtype.itemsize
 
             def run(some: slice) -> NDArray[Any]:
@@ -223,7 +225,9 @@ class SharedFolder:
             shape, is_fortran, dtype = (
                 read(file) if version == (1, 0) else np.lib.format.read_array_header_2_0(file)
             )
-        except ValueError as error:
+        except OSError:  # of the folder, not of what is in it
+            raise
+        except Exception as error:  # NumPy's header parser has many ways to fail on garbage
             raise self._broken(name, f"is no .npy array ({error})") from error
         if dtype.hasobject or is_fortran:
             raise self._broken(name, "must be an array of numbers or text in C order")

@@ -136,7 +136,7 @@ def is_arrow_text(kind: Any) -> bool:
     import pyarrow as pa
 
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    return is_bytes or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(is_bytes or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _decoded_size(table: Any) -> int:
@@ -163,7 +163,7 @@ def check_parquet(path: Path, schema: Any, n_rows: int) -> None:
 def _has_width(kind: Any) -> bool:
     import pyarrow as pa
 
-    return pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def check_row_count(path: Path, n_rows: int) -> None:
