@@ -15,13 +15,13 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 from random import Random
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -46,6 +46,8 @@ SECONDS = 10.0
 """Of processor time for a file."""
 _PATIENCE = 120.0
 """Seconds after which a process that says nothing is ended; the machine may be busy."""
+Make: TypeAlias = Callable[[Reader, int, int], dict[str, bytes]]
+"""Makes the files of a number."""
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -83,11 +85,13 @@ def _is_bad(outcome: str) -> bool:
     return outcome.startswith("broken")
 
 
-def read_spoilt(reader: Reader, numbers: range, seed: int) -> Iterator[str]:
+def read_spoilt(
+    reader: Reader, numbers: range, seed: int, make: Make | None = None
+) -> Iterator[str]:
     """Yield what came of each spoilt file: "result", the name of our error, or what broke."""
     left = list(numbers)
     while left:
-        process, pipe = _start(reader, left, seed)
+        process, pipe = _start(reader, left, seed, make or spoilt)
         while left:
             if not pipe.poll(_PATIENCE):
                 process.kill()
@@ -106,16 +110,19 @@ def read_spoilt(reader: Reader, numbers: range, seed: int) -> Iterator[str]:
         pipe.close()
 
 
-def _start(reader: Reader, numbers: list[int], seed: int) -> tuple[ForkProcess, Connection]:
+def _start(
+    reader: Reader, numbers: list[int], seed: int, make: Make
+) -> tuple[ForkProcess, Connection]:
     context = get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(reader, numbers, seed, theirs), daemon=True)
+    given = (reader, numbers, seed, make, theirs)
+    process = context.Process(target=_serve, args=given, daemon=True)
     process.start()
     theirs.close()
     return process, ours
 
 
-def _serve(reader: Reader, numbers: list[int], seed: int, pipe: Connection) -> None:
+def _serve(reader: Reader, numbers: list[int], seed: int, make: Make, pipe: Connection) -> None:
     import resource
 
     warnings.simplefilter("ignore")
@@ -127,7 +134,7 @@ def _serve(reader: Reader, numbers: list[int], seed: int, pipe: Connection) -> N
     with tempfile.TemporaryDirectory() as place:
         for number in numbers:
             folder = Path(place) / "files"
-            write(folder, spoilt(reader, number, seed))
+            write(folder, make(reader, number, seed))
             pipe.send(_outcome(reader, folder))
             shutil.rmtree(folder)
 

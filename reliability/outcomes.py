@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from proptrain.experiments.versions import code_digest
 from proptrain.json_lines import LineFile
 
 BEGINNING = b'{"fault": '
@@ -17,10 +18,10 @@ BEGINNING = b'{"fault": '
 def add_outcome(
     file: LineFile, fault: str, outcomes: Iterable[str], command: str, **measured: Any
 ) -> None:
-    """Write what was tried, its outcomes by their names and the command that repeats it."""
+    """Write what was tried, its outcomes by name, and by which command and code."""
     counts = Counter(outcomes)
     line = {"fault": fault, "tried": counts.total(), "outcome": dict(counts), "command": command}
-    file.add({**line, **measured})
+    file.add({**line, "code": code_digest(), **measured})
 
 
 def faults_in(lines: bytes) -> set[str]:

@@ -6,6 +6,7 @@ half of what is spoilt is signed again, or the checksum would be all that was ev
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -21,12 +22,15 @@ from proptrain import PTAClassifier, fit_from_disk, save_graph
 from proptrain.bench.results import Measured, read_measured
 from proptrain.bench.tables import to_markdown
 from proptrain.bench.timing import Timed
+from proptrain.cli.doubts import read_audit
 from proptrain.cli.predict import new_nodes
 from proptrain.cli.predict_disk import tables_from_disk
 from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_nodes import open_features, open_labels
 from proptrain.data.npz import read_npz, write_npz
+from proptrain.data.shared import SharedFolder
+from proptrain.data.shared_graph import SharedGraph
 from proptrain.data.tables import Tables, read_tables
 from proptrain.disk_model import save_disk_model
 from proptrain.experiments.protocol import Run
@@ -58,6 +62,9 @@ def all_readers(work: Path) -> list[Reader]:
     save_graph(tables.dataset.graph, work / "graph", ids=tables.dataset.node_ids, n_blocks=2)
     _write_models(work, tables)
     _write_lines(work)
+    _write_audit(work)
+    for name in ("edges.csv", "nodes.csv"):
+        (work / f"{name}.gz").write_bytes(gzip.compress((work / name).read_bytes(), mtime=0))
 
     def files(*names: str) -> Files:
         return {name: (work / name).read_bytes() for name in names}
@@ -66,6 +73,7 @@ def all_readers(work: Path) -> list[Reader]:
         return {path.name: path.read_bytes() for path in sorted((work / name).iterdir())}
 
     csv, parquet = ("edges.csv", "nodes.csv"), ("edges.parquet", "nodes.parquet")
+    packed = ("edges.csv.gz", "nodes.csv.gz")
     return [
         Reader("npz data set", files("data.npz"), lambda at: read_npz(at / "data.npz")),
         Reader("CSV tables", files(*csv), partial(_read_tables, names=csv)),
@@ -78,13 +86,21 @@ def all_readers(work: Path) -> list[Reader]:
                lambda at: open_features(at / "features.parquet", _N_NODES)),
         Reader("graph folder", folder("graph"), _use_graph, _sign_graph),
         Reader("model folder", folder("model"), partial(_use_model, new=work / "new.csv"),
-               _sign_model),
+               sign_model),
         Reader("model folder from disk", folder("disk"),
                partial(_use_disk_model, new=work / "new.csv"), _sign_disk_model),
         Reader("runs.jsonl", files("runs.jsonl"), lambda at: read_runs(at / "runs.jsonl")),
         Reader("bench results", files("times.jsonl"),
                lambda at: to_markdown(read_measured(at / "times.jsonl"))),
         Reader("audit results", files("audit.jsonl"), _read_audit),
+        Reader("gzipped tables", files(*packed), partial(_read_tables, names=packed)),
+        Reader("gzipped edge list, built", files(packed[0]), partial(_build, name=packed[0])),
+        Reader("shared arrays", files("rows.npy", "labels.npy"), _read_shared),
+        Reader("shared graph", folder("graph"), _use_shared_graph, _sign_graph),
+        Reader("report --audit, CSV", files("audit.csv"),
+               lambda at: read_audit(load_model(work / "model"), at / "audit.csv")),
+        Reader("report --audit, JSON", files("audit.json"),
+               lambda at: read_audit(load_model(work / "model"), at / "audit.json")),
     ]  # fmt: skip
 
 
@@ -103,6 +119,23 @@ def _build(at: Path, name: str) -> None:
 def _read_arrays(at: Path) -> None:
     open_features(at / "features.npy", _N_NODES)
     open_labels(at / "labels.npy", _N_NODES)
+
+
+def _read_shared(at: Path) -> None:
+    folder = SharedFolder(at)
+    folder.look("rows.npy")
+    folder.read("rows.npy")
+    folder.read_rows("rows.npy", slice(0, 3))
+    folder.read_rows("rows.npy", np.array([1, 5]))
+    folder.map("rows.npy")
+    folder.read("labels.npy")
+
+
+def _use_shared_graph(at: Path) -> None:
+    graph = SharedGraph(at)
+    for number in range(graph.n_blocks):
+        graph.block(number)
+    graph.stored_ids()
 
 
 def _use_graph(at: Path) -> None:
@@ -138,7 +171,8 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _sign_model(files: Files) -> dict[str, bytes]:
+def sign_model(files: Files) -> dict[str, bytes]:
+    """Return the files of a model with all checksums computed anew."""
     told = json.loads(files["model.json"])
     told.pop("checksum", None)
     told["files"] = {name: _sha256(files.get(name, b"")) for name in told["files"]}
@@ -186,6 +220,7 @@ def _write_tables(work: Path) -> None:
         table.to_csv(work / f"{name}.csv", index=False)
         table.to_parquet(work / f"{name}.parquet", index=False, compression=None)
     np.save(work / "features.npy", features.to_numpy())
+    np.save(work / "rows.npy", np.ascontiguousarray(features))
     np.save(work / "labels.npy", np.where(topic == "", -1, classes))
 
 
@@ -200,6 +235,18 @@ def _write_models(work: Path, tables: Tables) -> None:
     graph = DiskGraph(work / "graph")
     fitted = fit_from_disk(classifier, graph, data.features, y, memory="64GB")
     save_disk_model(work / "disk", classifier, fitted, graph, **kept)
+
+
+def _write_audit(work: Path) -> None:
+    saved = load_model(work / "model")
+    classifier = saved.estimator
+    assert saved.node_ids is not None
+    known = np.flatnonzero(classifier.given_ >= 0)
+    told = {"id": saved.node_ids[known], "given": classifier.classes_[classifier.given_[known]]}
+    table = pd.DataFrame({**told, "suggested": classifier.classes_[0]})
+    table = table.assign(suspicion=0.5, suspect=True)
+    table.to_csv(work / "audit.csv", index=False)
+    table.to_json(work / "audit.json", orient="records")
 
 
 def _write_lines(work: Path) -> None:

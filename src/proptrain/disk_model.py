@@ -33,7 +33,7 @@ from proptrain.data.mapped import forget, parts_of, write_rows
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
-from proptrain.files import file_of, whole_folder
+from proptrain.files import file_of, read_description, whole_folder
 from proptrain.from_disk import FittedFromDisk
 from proptrain.model_arrays import check_array
 from proptrain.persistence import (
@@ -146,7 +146,7 @@ def load_disk_model(folder: str | Path) -> DiskModel:
     """Read a model that `save_disk_model` wrote, or say what is wrong with it."""
     folder = Path(folder)
     try:
-        told = json.loads((folder / DESCRIPTION).read_bytes())
+        told = json.loads(read_description(folder, DESCRIPTION))
         if told["format"] != FORMAT or not _FILES <= set(told["files"]) <= _FILES | _OPTIONAL:
             raise FileFormatError("it is of another proptrain's making.")
         for name, expected in told["files"].items():
@@ -159,6 +159,8 @@ def load_disk_model(folder: str | Path) -> DiskModel:
         raise UnreadableFileError(
             f"{folder} is no whole model: {error.filename or ''} {error.strerror or error}."
         ) from error
+    except MemoryError:  # no fault of the files
+        raise
     except Exception as error:  # the files are whole, but of something else's making
         raise FileFormatError(
             f"{folder} is no complete proptrain model ({type(error).__name__}: {error}). Fit it "

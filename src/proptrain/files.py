@@ -23,6 +23,10 @@ if sys.platform != "win32":
     import fcntl
 
 
+_DESCRIPTION = 1 << 26
+"""Bytes of the largest model.json or manifest.json: a graph of 2^31 nodes has one of a few MB."""
+
+
 @contextmanager
 def whole_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that takes its name only if all went well."""
@@ -174,6 +178,21 @@ def file_of(folder: Path, name: str) -> Path:
             "links lead to."
         )
     return path
+
+
+def read_description(folder: Path, name: str) -> bytes:
+    """Return the content of the file that describes a folder, if it is an ordinary one in it."""
+    path = file_of(folder, name)
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or device may not end
+        raise FileFormatError(f"{path} must be an ordinary file. Make the folder again.")
+    with path.open("rb") as file:
+        content = file.read(_DESCRIPTION + 1)
+    if len(content) > _DESCRIPTION:
+        raise FileFormatError(
+            f"{path} must be of at most {_DESCRIPTION:,} bytes, but is larger, and is not read. "
+            "It is damaged, or was made to fill the memory."
+        )
+    return content
 
 
 def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:

@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 
 import proptrain
 from proptrain.classifier import GraphClassifier
+from proptrain.data.columns import check_encoder
 from proptrain.data.graph import Graph
+from proptrain.data.names import check_lengths
 from proptrain.data.npz import check_archive
 from proptrain.errors import (
     FileFormatError,
@@ -39,7 +41,13 @@ from proptrain.errors import (
     UnreadableFileError,
 )
 from proptrain.estimator import PTAClassifier
-from proptrain.files import check_output, file_of, unwritable_is_ours, whole_folder
+from proptrain.files import (
+    check_output,
+    file_of,
+    read_description,
+    unwritable_is_ours,
+    whole_folder,
+)
 from proptrain.model_arrays import (
     NUMBERS,
     arrays_of,
@@ -175,6 +183,8 @@ def load_model(folder: str | Path) -> SavedModel:
         raise
     except ProptrainError as fault:
         raise FileFormatError(f"Cannot use the model {folder}: {fault}") from fault
+    except MemoryError:  # no fault of the files
+        raise
     except Exception as error:  # the files are whole, but of something else's making
         raise FileFormatError(
             f"{folder} is no complete proptrain model ({type(error).__name__}: {error}). "
@@ -201,7 +211,7 @@ def _read_estimator(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
     try:
-        description = json.loads(path.read_bytes())
+        description = json.loads(read_description(folder, path.name))
         is_unchanged = description.pop("checksum") == _checksum(description)
         version = description["format"]
     except OSError as error:
@@ -215,6 +225,8 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"{folder} is no model folder that can be read: {path.name} {error.strerror or error}. "
             "Give the folder that `proptrain fit --out` or `save` wrote."
         ) from error
+    except FileFormatError:
+        raise
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise FileFormatError(
             f"{path} is not the description of a proptrain model. Fit and save the model again."
@@ -332,6 +344,7 @@ def _checked_values(values: Any) -> list[Any]:
         raise InvalidInputError(
             f"Class labels and node ids must be text or numbers to be saved, got {names}."
         )
+    check_lengths(values, "Class labels and node ids")
     return list(values)
 
 
@@ -374,6 +387,7 @@ def parse_encoder(content: bytes | None) -> Any:
             f"encoder.skops must hold a ColumnTransformer, got {type(encoder).__name__}. Fit and "
             "save the model again."
         )
+    check_encoder(encoder)
     return encoder
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from reliability import fuzz
+from reliability import fuzz, harm
 from reliability.mutations import WAYS, spoil_files
-from reliability.outcomes import BEGINNING
+from reliability.outcomes import BEGINNING, add_outcome
 from reliability.readers import Reader, all_readers
 from reliability.table import read_tried, table_of, with_table
 
 from proptrain.errors import FileFormatError, InvalidInputError
+from proptrain.experiments.versions import code_digest
+from proptrain.json_lines import open_lines
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and limited")
 
@@ -34,6 +37,17 @@ def test_every_spoilt_file_comes_to_a_result_or_to_one_of_our_errors(readers):
         outcomes = Counter(fuzz.read_spoilt(reader, range(20), seed=1))
         assert not [one for one in outcomes if one.startswith("broken")], reader.name
         assert len(outcomes) > 1 or "result" not in outcomes, reader.name
+
+
+@linux_only
+@pytest.mark.filterwarnings("ignore")
+def test_what_was_made_to_harm_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(harm, "_unlimited", lambda _: b"")  # packing it takes seconds
+    cases = list(harm.all_cases(tmp_path))
+    assert len(cases) > 15
+    for case in cases:
+        (outcome,) = harm.outcomes_of(case)
+        assert re.fullmatch(r"\w+Error", outcome), (case.name, outcome)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -154,15 +168,36 @@ def test_a_line_that_does_not_add_up(tmp_path, spoilt):
         read_tried(tmp_path)
 
 
+STATES = "absent|complete old|complete new|whole so far"
+FINE = {
+    "spoilt file: ": r"result|\w+Error",
+    "made to harm: ": r"\w+Error",
+    "numbers from hell: ": r"finite probabilities that sum to 1|\w+Error",
+    "kill -9 ": STATES,
+    "full disk ": f"our error; (absent|complete old|whole so far)|{STATES}",
+    "two at once: ": "one wrote it, the other said so|one after the other, the later stands",
+    "load: ": "estimate within 3 of the peak",
+    "same answer: ": "same bits|within 1e-5",
+    "10,000 fits in one process": "same bits|memory flat",
+}
+"""What may have come of each kind of fault."""
+
+
+def test_every_line_says_by_which_code_it_was_made(tmp_path):
+    with open_lines(tmp_path / "a.jsonl", lambda _: None, BEGINNING) as (file, _):
+        add_outcome(file, "a fault", ["absent"], "python -m a")
+    told = json.loads((tmp_path / "a.jsonl").read_bytes())
+    assert told["code"] == code_digest()
+
+
 def test_our_own_results_have_no_loss():
     folder = Path(__file__).parents[2] / "docs" / "results" / "reliability"
     tried = {one.fault: one for one in read_tried(folder)}
     spoilt = [one for fault, one in tried.items() if fault.startswith("spoilt file: ")]
     assert sum(one.outcome.total() for one in spoilt) >= 20_000
-    for one in spoilt:
-        assert not one.outcome["broken"]
-    fine = {"absent", "complete old", "complete new", "whole so far"}
     for fault, one in tried.items():
-        if fault.startswith("kill -9 "):
-            assert set(one.outcome) <= fine
+        fine = [pattern for begin, pattern in FINE.items() if fault.startswith(begin)]
+        assert len(fine) == 1, fault
+        for outcome in one.outcome:
+            assert re.fullmatch(fine[0], outcome), (fault, outcome)
     assert BEGINNING == b'{"fault": '

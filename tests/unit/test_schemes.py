@@ -141,3 +141,22 @@ def test_an_exact_propagation_that_will_take_long_says_so():
         scheme = Exact(alpha=0.001)
     assert len(scheme.mixing) == 14_502
     Exact(alpha=0.01)  # some 1,400 steps: no warning
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(lambda kind=kind: kind(steps=20_001) for kind in (PPR, Power, Mean, Heat)),
+        lambda: PPR(steps=10**9),
+        lambda: Exact(alpha=1e-9, tol=1e-300),
+        lambda: Exact(alpha=5e-324),
+        lambda: Exact(alpha=1e-3, tol=5e-324),
+    ],
+)
+def test_steps_that_would_fill_the_memory_are_refused(make):
+    with pytest.raises(InvalidInputError, match="at most 20,000"):
+        make()
+
+
+def test_the_most_steps_that_there_may_be():
+    assert len(PPR(steps=20_000).mixing) == 20_000

@@ -171,3 +171,14 @@ def test_rows_in_parts_are_in_the_order_of_the_nodes(stored, shared):
     np.testing.assert_array_equal(parts[:], matrix)
     some = np.array([29, 0, 7, 7])
     np.testing.assert_array_equal(parts[some], matrix[some])
+
+
+def test_rows_are_those_of_a_matrix_and_headers_are_whole(tmp_path):
+    np.save(tmp_path / "line.npy", np.arange(3))
+    content = (tmp_path / "line.npy").read_bytes()
+    (tmp_path / "cut.npy").write_bytes(content.replace(b"}", b" "))
+    folder = SharedFolder(tmp_path)
+    with pytest.raises(FileFormatError, match="must be a matrix, but is of shape"):
+        folder.read_rows("line.npy", slice(0, 1))
+    with pytest.raises(FileFormatError, match=r"is no \.npy array"):
+        folder.look("cut.npy")

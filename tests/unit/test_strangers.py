@@ -17,14 +17,22 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import skops.io
+from reliability.fuzz import write
 from reliability.readers import all_readers
 
 import proptrain
 from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
+from proptrain.data.columns import encode_columns
 from proptrain.data.disk_build import build_graph
+from proptrain.data.disk_ids import find_ids
 from proptrain.data.disk_nodes import map_array, open_features
+from proptrain.data.edge_files import open_edges
+from proptrain.data.table_files import read_table
 from proptrain.data.tables import read_nodes
-from proptrain.errors import FileFormatError, ProptrainError, TableError
+from proptrain.data.unpacking import LARGE
+from proptrain.disk_model import load_disk_model
+from proptrain.errors import FileFormatError, LabelError, ProptrainError, TableError
 from proptrain.persistence import load_model, parse_encoder
 
 SOURCES = sorted(Path(proptrain.__file__).parent.rglob("*.py"))
@@ -98,6 +106,39 @@ def test_a_pickle_in_any_file_of_any_reader_is_not_run(readers, tmp_path):
     assert planted.exists()
 
 
+def words(encoder):
+    return encoder.named_transformers_["text words"]
+
+
+HARMFUL = {
+    "a pattern that never ends": lambda e: words(e).set_params(token_pattern=r"(?:a+)+$"),
+    "files to open": lambda e: words(e).set_params(input="filename"),
+    "many words of each": lambda e: words(e).set_params(ngram_range=(1, 10**9), analyzer="char"),
+    "many processes": lambda e: e.set_params(n_jobs=200),
+    "another fill": lambda e: e.named_transformers_["numeric"].set_params(
+        simpleimputer__strategy="mean"
+    ),
+    "a step more": lambda e: e.named_transformers_["numeric"].steps.append(("a", "passthrough")),
+    "another part": lambda e: e.transformers_.append(("more", "passthrough", ["size"])),
+    "a part of another type": lambda e: e.transformers_.__setitem__(
+        0, ("numeric", "passthrough", ["size"])
+    ),
+}
+
+
+@pytest.mark.parametrize("how", HARMFUL)
+def test_an_encoder_with_other_settings_than_ours_is_refused(how):
+    table = pd.DataFrame({"size": [1.0, 2, None], "kind": ["a", "b", "a"]})
+    table["words"] = ["red and blue", "blue", "green"]
+    kinds = {"size": "numeric", "kind": "categorical", "words": "text"}
+    encoder = encode_columns(table, kinds=kinds).encoder
+    again = parse_encoder(skops.io.dumps(encoder))
+    assert (again.transform(table) != encoder.transform(table)).nnz == 0
+    HARMFUL[how](encoder)
+    with pytest.raises(FileFormatError, match="must be of proptrain's making"):
+        parse_encoder(skops.io.dumps(encoder))
+
+
 # --- nothing fills the memory -------------------------------------------------------------------
 
 
@@ -124,6 +165,55 @@ def test_a_zip_bomb_is_refused(bomb, tmp_path, monkeypatch):
         read_npz(tmp_path / "a.npz")
     with pytest.raises(FileFormatError, match=r"would grow from \d{3},\d{3} bytes to 314,572,800"):
         parse_encoder(bomb)
+
+
+def test_members_that_fill_the_memory_together_are_refused(tmp_path, monkeypatch):
+    path, member = tmp_path / "a.npz", bytes(LARGE // 4)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in "abcde":
+            archive.writestr(name, member)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it is unpacked"))
+    for read in (lambda: read_npz(path), lambda: parse_encoder(path.read_bytes())):
+        with pytest.raises(FileFormatError, match="the archive would grow"):
+            read()
+
+
+def test_small_numbers_that_fill_the_memory_as_large_ones_are_refused(tmp_path):
+    n = LARGE // 12
+    parts = {"data": np.ones(n, np.uint8), "indices": np.zeros(n, np.uint8)}
+    parts |= {"indptr": np.array([0, n]), "shape": np.array([1, 1])}
+    members = {f"adj_matrix.{name}": part for name, part in parts.items()}
+    np.savez_compressed(tmp_path / "a.npz", **members)
+    with pytest.raises(FileFormatError, match=r"the matrix adj_matrix\..* would grow"):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_small_features_that_fill_the_memory_as_float32_are_refused(tmp_path):
+    graph = proptrain.Graph.without_edges(2)
+    features = np.zeros((2, LARGE // 6), np.bool_)
+    proptrain.write_npz(
+        proptrain.Dataset(graph, np.ones((2, 1)), np.array([0, 1])), tmp_path / "a.npz"
+    )
+    with np.load(tmp_path / "a.npz") as arrays:
+        members = {**arrays, "attr_matrix": features}
+    np.savez_compressed(tmp_path / "a.npz", **members)
+    with pytest.raises(FileFormatError, match="attr_matrix would grow"):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_unpacks_without_a_limit_is_refused(packing, tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.writestr("adj_matrix.data.npy", bytes(1 << 20))
+    content = bytearray(path.read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    content[directory + 24 : directory + 28] = (200).to_bytes(4, "little")  # claimed size
+    path.write_bytes(content)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it is unpacked"))
+    for read in (lambda: read_npz(path), lambda: parse_encoder(bytes(content))):
+        with pytest.raises(FileFormatError, match="must be stored or deflated"):
+            read()
 
 
 def test_a_member_that_claims_more_than_the_archive_is_refused(readers, tmp_path):
@@ -169,10 +259,81 @@ def test_a_parquet_file_of_a_billion_equal_rows_is_refused(tmp_path):
             read()
 
 
+def test_a_parquet_file_that_says_a_long_text_often_is_refused(tmp_path):
+    path, n = tmp_path / "nodes.parquet", 1500
+    said_once = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["a" * 100_000])
+    ids = pa.array([f"n{node}" for node in range(n)])
+    table = pa.table({"id": ids, "words": said_once})
+    pq.write_table(table, path, compression="zstd", store_schema=False)
+    with pytest.raises(FileFormatError, match=r"would grow from [\d,]+ bytes to 150,00\d,\d{3}"):
+        read_nodes(path)
+    edges = pa.table({"source": said_once, "target": ids})
+    pq.write_table(edges, path, compression="zstd", store_schema=False)
+    with pytest.raises(TableError, match="at most 200 bytes, got one of 100,000"):
+        build_graph([path], tmp_path / "graph", memory="8GB")
+
+
+def test_a_parquet_file_of_many_equal_numbers_is_refused(tmp_path):
+    path, column = tmp_path / "features.parquet", pa.array(np.zeros(200_000, np.float32))
+    table = pa.table({f"c{place}": column for place in range(100)})
+    pq.write_table(table, path, compression="zstd")
+    for read in (lambda: open_features(path, 3), lambda: read_nodes(path)):
+        with pytest.raises(FileFormatError, match=r"would grow from [\d,]+ bytes to 80,000,000"):
+            read()
+
+
+def test_parquet_gives_back_what_pandas_wrote(tmp_path):
+    table = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.5, None, 2], "t": ["é", None, "é"]})
+    table["c"] = table["t"].astype("category")
+    table.to_parquet(tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "a.parquet"), table)
+
+
 def test_ids_that_would_become_one_are_refused(tmp_path):
     pd.DataFrame({"id": ["a", "a\0"]}).to_parquet(tmp_path / "nodes.parquet")
     with pytest.raises(TableError, match="text without the character 0"):
         read_nodes(tmp_path / "nodes.parquet")
+
+
+def test_an_id_that_a_quote_made_endless_is_refused(tmp_path):
+    rows = "".join(f"n{node},1\n" for node in range(100))
+    (tmp_path / "nodes.csv").write_text(f'id,x\na,2\n"{rows}')
+    (tmp_path / "closed.csv").write_text(f'id,x\na,2\n"{rows}",3\n')
+    with pytest.raises(FileFormatError):
+        read_nodes(tmp_path / "nodes.csv")
+    with pytest.raises(TableError, match=r"'id' of closed\.csv must .*number 2 has .*a quote"):
+        read_nodes(tmp_path / "closed.csv")
+
+
+def test_a_long_class_name_is_refused():
+    with pytest.raises(LabelError, match=r"at most 200 letters, but number 2 has 201: 'xxx"):
+        proptrain.encode_labels(["a", "x" * 201])
+    assert proptrain.encode_labels(["a", "x" * 200])[1] == ("a", "x" * 200)
+
+
+@pytest.mark.parametrize("where", ["classes", "nodes.json"])
+def test_a_long_name_in_a_model_is_refused(readers, tmp_path, where):
+    reader = readers["model folder"]
+    files = {name: json.loads(reader.files[name]) for name in ("model.json", "nodes.json")}
+    names = files["model.json"]["classes"] if where == "classes" else files["nodes.json"]
+    names["values"][0] = "x" * 201
+    encoded = {name: json.dumps(told).encode() for name, told in files.items()}
+    write(tmp_path / "model", reader.sign({**reader.files, **encoded}))
+    with pytest.raises(FileFormatError, match="must be of at most 200 letters"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("member", ["class_names", "node_ids"])
+def test_a_long_name_in_a_data_set_is_refused(readers, tmp_path, member):
+    with np.load(io.BytesIO(readers["npz data set"].files["data.npz"])) as arrays:
+        members = dict(arrays)
+    members[member] = members[member].astype("U300")
+    np.savez(tmp_path / "a.npz", **members)
+    read_npz(tmp_path / "a.npz")  # the cells are wide, but no name is long
+    members[member][0] = "x" * 201
+    np.savez(tmp_path / "a.npz", **members)
+    with pytest.raises(FileFormatError, match=f"{member}.* must be of at most 200 letters"):
+        read_npz(tmp_path / "a.npz")
 
 
 # --- nothing leads elsewhere --------------------------------------------------------------------
@@ -215,3 +376,52 @@ def test_a_link_within_the_folder_is_fine(readers, tmp_path):
     (folder / "ids.npy").rename(folder / "other")
     (folder / "ids.npy").symlink_to(folder / "other")
     DiskGraph(folder).verify()
+
+
+DESCRIBED = {
+    "model.json": load_model,
+    "disk_model.json": load_disk_model,
+    "manifest.json": DiskGraph,
+}
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_description_is_an_ordinary_file_of_its_folder(tmp_path, name, monkeypatch):
+    path = tmp_path / name
+    path.symlink_to("/dev/zero")
+    with pytest.raises(FileFormatError, match=f"{name} must lie in that folder itself"):
+        DESCRIBED[name](tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(FileFormatError, match=f"{name} must be an ordinary file"):
+        DESCRIBED[name](tmp_path)
+    path.unlink()
+    monkeypatch.setattr("proptrain.files._DESCRIPTION", 10)
+    path.write_bytes(bytes(11))
+    with pytest.raises(FileFormatError, match=f"{name} must be of at most 10 bytes"):
+        DESCRIBED[name](tmp_path)
+
+
+@pytest.mark.parametrize("which", ["model folder", "model folder from disk"])
+def test_that_memory_ran_out_is_not_said_to_be_the_files_fault(
+    readers, tmp_path, which, monkeypatch
+):
+    def without_memory(*_):
+        raise MemoryError
+
+    write(tmp_path / "model", dict(readers[which].files))
+    for module in ("persistence", "disk_model"):
+        monkeypatch.setattr(f"proptrain.{module}.parse_arrays", without_memory)
+    with pytest.raises(MemoryError):
+        readers[which].read(tmp_path / "model")
+
+
+def test_a_build_that_goes_on_removes_no_file_from_elsewhere(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    np.save(tmp_path / "mine.npy", np.array([b"a"]))
+    work = tmp_path / "work"
+    (work / "runs-00000").mkdir(parents=True)
+    (work / "runs-00000.json").write_text('["../../mine.npy"]')
+    with pytest.raises(FileFormatError, match="must lie in that folder itself"):
+        find_ids([open_edges(tmp_path / "edges.csv")], work, 1 << 20)
+    assert (tmp_path / "mine.npy").exists()

@@ -3,12 +3,14 @@
 import gzip
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+from proptrain.data import tables
 from proptrain.data.tables import edge_pairs, read_table, read_tables
 from proptrain.errors import (
     FileFormatError,
@@ -301,3 +303,24 @@ def test_words_for_missing_are_unlabelled_and_said_so(tmp_path):
     labels, notes = labels_of(tmp_path, ["None", "low", "high", "NA"])
     assert labels == [None, "low", "high", None]
     assert "1 cells 'None' in column 'y' read as unlabelled" in notes
+
+
+def test_a_label_of_thousands_of_digits_is_refused(tmp_path):
+    (tmp_path / "nodes.csv").write_text(f"id,x,y\n1,1,1\n2,2,{'9' * 5000}\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    with pytest.raises(TableError, match=r"column 'y' of nodes\.csv must be .*number 2 has 5,000"):
+        read_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", label="y")
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("1.5", float), (".5", float), ("-1.5e-3", float), ("1.", str), (".", str), ("1.5x", str)],
+)
+def test_what_is_written_as_a_number(word, kind):
+    assert tables._kind_of(["1.5", word]) is kind
+
+
+def test_telling_numbers_from_text_takes_no_longer_for_many_digits():
+    start = time.process_time()
+    assert tables._kind_of(["1.5", "1" * 100_000 + "x"]) is str
+    assert time.process_time() - start < 1  # some 10 s, when each digit was tried as the first

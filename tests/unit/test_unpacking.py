@@ -61,3 +61,12 @@ def test_growth_is_refused_from_the_limit_on():
     check_growth("a", LARGE, MOST_TIMES * LARGE, "")
     with pytest.raises(FileFormatError, match="Use another"):
         check_growth("a", 1, LARGE + 1, "Use another.")
+
+
+def test_an_edge_list_with_a_flipped_byte_is_said_to_be_damaged(tmp_path):
+    text = b"".join(b"%d,%d\n" % (one, one * one) for one in range(10_000))
+    content = bytearray(gzip.compress(b"a,b\n" + text))
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / "edges.csv.gz").write_bytes(content)
+    with pytest.raises(FileFormatError, match=r"edges\.csv\.gz cannot be read"):
+        build_graph([tmp_path / "edges.csv.gz"], tmp_path / "graph", memory="1GB")

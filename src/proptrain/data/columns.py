@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.errors import InvalidInputError, TableError
+from proptrain.errors import FileFormatError, InvalidInputError, TableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,10 @@ _FAMILIES: dict[str, Family] = {
 _MANY_VALUES = 1000  # more categories than that are left to the text encoder, which has a cap
 _MAX_WORDS = 20_000
 _RARE_WORDS_FROM = 1000  # rows; in smaller tables a word that occurs once may still matter
+
+# Parts are compared one by one; the others say what is learnt, not what is done with it.
+_ONLY_FOR_FITTING = {"transformers", "steps", "min_df", "max_features", "force_int_remainder_cols"}
+_FOREIGN = "encoder.skops must be of proptrain's making, but is not, and is not used"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +131,39 @@ def make_encoder(kinds: Mapping[str, Kind], *, min_df: int = 1) -> ColumnTransfo
     return ColumnTransformer(parts, sparse_threshold=1.0)
 
 
+def check_encoder(encoder: ColumnTransformer) -> None:
+    """Raise unless an encoder from a file is one of `make_encoder`, but for what it has learnt.
+
+    Settings of scikit-learn's own parts can do harm: a pattern that never ends, texts that are
+    taken for names of files to open.
+    """
+    own = make_encoder(_kinds_of(encoder))
+    _check_part("the encoder", encoder, own)
+    # What is applied is in transformers_, what was to be fitted in transformers.
+    for parts in (encoder.transformers, encoder.transformers_):
+        used = [(name, part) for name, part, _ in parts if (name, part) != ("remainder", "drop")]
+        if [name for name, _ in used] != [name for name, _, _ in own.transformers]:
+            raise FileFormatError(f"{_FOREIGN}: its parts are {[name for name, _ in used]}.")
+        for (name, part), (_, expected, _) in zip(used, own.transformers, strict=True):
+            _check_part(name, part, expected)
+
+
+def _check_part(name: str, part: Any, own: Any) -> None:
+    """Raise unless a part of an encoder is of the type and the settings of our own."""
+    if type(part) is not type(own):
+        raise FileFormatError(f"{_FOREIGN}: {name} is a {type(part).__name__}.")
+    for setting, expected in own.get_params(deep=False).items():
+        # By their text: NaN is not equal to itself. What another release lacks is not compared.
+        found = getattr(part, setting, expected)
+        if setting not in _ONLY_FOR_FITTING and repr(found) != repr(expected):
+            raise FileFormatError(f"{_FOREIGN}: {name} has {setting}={found!r}.")
+    if hasattr(own, "steps"):
+        if [step for step, _ in part.steps] != [step for step, _ in own.steps]:
+            raise FileFormatError(f"{_FOREIGN}: {name} has other steps.")
+        for (step, inner), (_, expected) in zip(part.steps, own.steps, strict=True):
+            _check_part(f"{name}, {step}", inner, expected)
+
+
 def as_text(column: pd.Series) -> pd.Series:
     """Write a column's values as text, missing ones as ""; 3.0 and 3 are both "3".
 
@@ -207,10 +244,7 @@ def _fitted_kinds(
     encoder: ColumnTransformer, table: pd.DataFrame, wanted: Mapping[str, Kind]
 ) -> dict[str, Kind]:
     """Read off a fitted encoder what it takes each column for."""
-    fitted: dict[str, Kind] = {}
-    for part, _, columns in encoder.transformers:
-        kind: Kind = part.partition(" ")[0]
-        fitted |= dict.fromkeys([columns] if kind == "text" else columns, kind)
+    fitted = _kinds_of(encoder)
     missing = [name for name in fitted if name not in table.columns]
     if missing:
         raise TableError(
@@ -225,6 +259,14 @@ def _fitted_kinds(
                 "Leave kinds out, or fit anew."
             )
     return settled
+
+
+def _kinds_of(encoder: ColumnTransformer) -> dict[str, Kind]:
+    kinds: dict[str, Kind] = {}
+    for part, _, columns in encoder.transformers:
+        kind: Kind = part.partition(" ")[0]
+        kinds |= dict.fromkeys([columns] if kind == "text" else columns, kind)
+    return kinds
 
 
 def _prepare(table: pd.DataFrame, kinds: Mapping[str, Kind]) -> tuple[pd.DataFrame, list[str]]:

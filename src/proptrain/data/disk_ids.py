@@ -16,6 +16,7 @@ from proptrain.data.disk_writer import append_numbers, distinct, write_array, wr
 from proptrain.data.edge_files import EdgeFile
 from proptrain.data.mapped import SMALL, forget
 from proptrain.errors import TableError
+from proptrain.files import file_of
 
 _SAMPLES = 1 << 10
 """Ids of each run that are looked at to cut all runs into parts of about equal size."""
@@ -117,7 +118,7 @@ def _runs_of(
     folder, done = work / f"runs-{number:05}", work / f"runs-{number:05}.json"
     if done.exists():
         on_part(1.0)
-        return [folder / name for name in json.loads(done.read_bytes())]
+        return [file_of(folder, name) for name in json.loads(done.read_bytes())]
     folder.mkdir(exist_ok=True)
     runs: list[Path] = []
     waiting: list[NDArray[Any]] = []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from proptrain.data.columns import as_text
 from proptrain.data.disk import DiskGraph, decoded
 from proptrain.data.mapped import forget, parts_of, room_for
-from proptrain.data.table_files import check_row_count
+from proptrain.data.table_files import check_parquet
 from proptrain.data.tables import node_data, read_nodes
 from proptrain.errors import FileFormatError, InvalidInputError, TableError, UnreadableFileError
 
@@ -147,7 +147,7 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
 
     try:
         with pq.ParquetFile(path) as file:
-            check_row_count(path, file.metadata.num_rows)
+            check_parquet(path, file.schema_arrow, file.metadata.num_rows)
             shape = (file.metadata.num_rows, file.metadata.num_columns)
             features = room_for(shape, np.float32)
             first = 0

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.names import LONGEST
 from proptrain.data.table_files import (
     check_row_count,
     empty_table,
     find_separator,
+    is_arrow_text,
     is_separated,
     told_in_our_words,
 )
@@ -26,8 +28,6 @@ _ROWS = 1 << 18
 """Rows of a batch."""
 _CSV_BLOCK = 1 << 22
 """Bytes of a CSV file that are read at a time."""
-_LONGEST = 200
-"""Bytes of an id: all ids of a graph take as many as the longest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,9 @@ class EdgeFile:
     def _parquet(self) -> Iterator[tuple[Any, float]]:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path) as file:
+        # A text that is said once is then in memory once, however many rows it is in.
+        ends = [self.source, self.target]
+        with pq.ParquetFile(self.path, read_dictionary=ends) as file:
             n_rows = max(1, file.metadata.num_rows)
             for batch in file.iter_batches(_ROWS, columns=self._columns()):
                 batch.validate(full=True)
@@ -172,6 +174,8 @@ def ids_of(column: Any) -> NDArray[Any]:
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(column.type):
+        if is_arrow_text(column.type.value_type):
+            _check_longest(column.dictionary)
         column = column.dictionary_decode()
     if column.null_count:
         raise TableError(f"Every edge must have two ids, but {column.null_count:,} are missing.")
@@ -192,6 +196,16 @@ def ids_of(column: Any) -> NDArray[Any]:
     return _as_bytes(column)
 
 
+def _check_longest(texts: Any) -> None:
+    import pyarrow.compute as pc
+
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest > LONGEST:
+        raise TableError(
+            f"Ids must be of at most {LONGEST} bytes, got one of {longest:,}. Number the nodes."
+        )
+
+
 def _as_bytes(column: Any) -> NDArray[np.bytes_]:
     import pyarrow.compute as pc
 
@@ -199,10 +213,7 @@ def _as_bytes(column: Any) -> NDArray[np.bytes_]:
     shortest, longest = (int(pc.min_max(lengths)[end].as_py()) for end in ("min", "max"))
     if shortest == 0:
         raise TableError("Every edge must have two ids, but some are empty.")
-    if longest > _LONGEST:
-        raise TableError(
-            f"Ids must be of at most {_LONGEST} bytes, got one of {longest:,}. Number the nodes."
-        )
+    _check_longest(column)
     if pc.any(pc.match_substring(column, "\0")).as_py():
         raise TableError("Ids must be text without the character 0.")
     # Bytes, each id with zeros up to the longest: they sort and compare as the text does.

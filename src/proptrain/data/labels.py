@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.indices import in_native_order
+from proptrain.data.names import check_lengths
 from proptrain.errors import LabelError
 
 
@@ -38,6 +39,7 @@ def encode_labels(
             f"the like: {error}. For one-hot rows pass the position of the 1, y.argmax(axis=1)."
         ) from error
     names = _plain_values(distinct)
+    check_lengths(names, "Names of classes", LabelError)
     known = [place for place, name in enumerate(names) if not _is_unlabelled(name, unlabelled)]
     known.sort(key=_sort_key([names[place] for place in known], names))
     code_of = np.full(len(names) + 1, -1, dtype=np.int64)  # the last is for missing values

@@ -13,6 +13,7 @@ import numpy as np
 
 from proptrain.data.graph import EdgeCounts
 from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.files import read_description
 
 MANIFEST = "manifest.json"
 WORK = "building"
@@ -147,7 +148,7 @@ class Manifest:
 def read_manifest(folder: Path) -> Manifest:
     """Read what a folder holds, or say that it holds no graph."""
     try:
-        content = (folder / MANIFEST).read_bytes()
+        content = read_description(folder, MANIFEST)
     except OSError as error:
         is_begun = (folder / WORK).is_dir()
         hint = " A build was begun here: the same command goes on with it." if is_begun else ""

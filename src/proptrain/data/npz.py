@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.dataset import Dataset, Features
 from proptrain.data.graph import Graph
+from proptrain.data.names import LONGEST, check_lengths
 from proptrain.data.unpacking import check_growth
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError
 from proptrain.files import whole_file
@@ -29,6 +30,7 @@ MAX_UNNAMED_CLASSES = 1000
 
 # All that zipfile raises on bytes that are no archive, or one that was damaged.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, UnicodeError)
+_ADVICE = "save it sparse, or without compression."
 _HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -93,6 +95,7 @@ def _read_archive(file: BinaryIO, name: str) -> Dataset:
     if not file.read(1):
         raise FileFormatError("it is empty (0 bytes). Copy or download it again.")
     with zipfile.ZipFile(file) as archive:
+        _check_whole(archive)
         adjacency = _read_csr(archive, "adj")
         if adjacency.shape[0] != adjacency.shape[1]:
             raise FileFormatError(f"the adjacency matrix must be square, got {adjacency.shape}.")
@@ -148,10 +151,17 @@ def _check_header(file: io.BytesIO, name: str) -> None:
 def check_archive(content: bytes) -> None:
     """Raise for an archive with a member that would fill the memory, unpacked or as an array."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        _check_whole(archive)
         for member in archive.infolist():
             unpacked = _unpacked(archive, member)
             if member.filename.endswith(".npy"):
                 _check_header(io.BytesIO(unpacked), member.filename)
+
+
+def _check_whole(archive: zipfile.ZipFile) -> None:
+    """Raise for an archive whose members together would fill the memory, though none does alone."""
+    n_unpacked = sum(member.file_size for member in archive.infolist())
+    check_growth("the archive", archive.start_dir, n_unpacked, _ADVICE)
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -161,8 +171,13 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
             f"{member.filename} must lie in the archive, but would take {member.compress_size:,} "
             "bytes of it, more than there are. Copy or download the file again."
         )
-    advice = "save it sparse, or without compression."
-    check_growth(member.filename, member.compress_size, member.file_size, advice)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # Python unpacks the others without a limit, whatever size the archive claims for them.
+        raise FileFormatError(
+            f"{member.filename} must be stored or deflated, as NumPy does it, but is packed in "
+            f"another way (number {member.compress_type}). Save it with NumPy."
+        )
+    check_growth(member.filename, member.compress_size, member.file_size, _ADVICE)
     return archive.read(member)
 
 
@@ -187,13 +202,20 @@ def _read_numbers(
 
 def _read_features(archive: zipfile.ZipFile) -> Features:
     if _holds(archive, "attr_matrix"):
-        return _read_numbers(archive, "attr_matrix", "biuf", n_dimensions=2)
+        features = _read_numbers(archive, "attr_matrix", "biuf", n_dimensions=2)
+        # As they are used: what is stored in one byte takes four from here on.
+        check_growth("attr_matrix", archive.start_dir, 4 * features.size, _ADVICE)
+        return features
     return _read_csr(archive, "attr")
 
 
 def _read_csr(archive: zipfile.ZipFile, matrix: str) -> sp.csr_array:
     prefix = f"{matrix}_" if _holds(archive, f"{matrix}_indptr") else f"{matrix}_matrix."
-    return checked_csr(prefix, [_read_member(archive, prefix + part) for part in CSR_PARTS])
+    parts = [_read_member(archive, prefix + part) for part in CSR_PARTS]
+    # As `checked_csr` makes them: what is stored in one byte takes eight from here on.
+    n_widened = sum(8 * part.size for part in parts)
+    check_growth(f"the matrix {prefix}…", archive.start_dir, n_widened, _ADVICE)
+    return checked_csr(prefix, parts)
 
 
 def checked_csr(prefix: str, parts: Sequence[NDArray[Any]]) -> sp.csr_array:
@@ -267,6 +289,7 @@ def _read_class_names(archive: zipfile.ZipFile, n_classes: int) -> tuple[Any, ..
     names = _read_optional(archive, "class_names")
     if names is None or names.ndim != 1 or len(names) < n_classes:
         return None
+    _check_names(names, "class_names")
     return tuple(names.tolist()) if _identifies(names) else None
 
 
@@ -274,8 +297,15 @@ def _read_node_ids(archive: zipfile.ZipFile, n_nodes: int) -> NDArray[Any] | Non
     for member in ("node_ids", "node_names"):
         ids = _read_optional(archive, member)
         if ids is not None and ids.shape == (n_nodes,) and _identifies(ids):
+            _check_names(ids, member)
             return ids.astype(np.int64) if np.can_cast(ids.dtype, np.int64) else ids
     return None
+
+
+def _check_names(names: NDArray[Any], member: str) -> None:
+    """Raise for ids or names that a saved model could not keep."""
+    if names.dtype.kind == "U" and names.dtype.itemsize > 4 * LONGEST:  # some may be too long
+        check_lengths(names.tolist(), f"the member {member!r}: names")
 
 
 def _identifies(values: NDArray[Any]) -> bool:

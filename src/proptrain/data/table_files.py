@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from proptrain.data.unpacking import unpacking
+from proptrain.data.unpacking import check_growth, unpacking
 from proptrain.errors import FileFormatError, ProptrainError, TableError, UnreadableFileError
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ _SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "null", "NULL")
 _ROWS_PER_BYTE = 100
 """More rows than that in a byte of a Parquet file are no table of nodes or edges."""
+
+_ADVICE = "save it without compression, or as .csv."
 
 TextColumns: TypeAlias = "Sequence[str] | Callable[[list[str]], Sequence[str]]"
 
@@ -141,12 +143,54 @@ def empty_table(path: Path) -> FileFormatError:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    check_row_count(path, pq.read_metadata(path).num_rows)
-    table = pq.read_table(path)
+    schema = pq.read_schema(path)
+    check_parquet(path, schema, pq.read_metadata(path).num_rows)
+    text = [field.name for field in schema if is_arrow_text(field.type)]
+    # Text as numbers of what is said once: decoded, a long one in every row would fill the memory.
+    table = pq.read_table(path, read_dictionary=text)
     table.validate(full=True)  # pandas trusts it: text that is no text would fail much later
-    return table.to_pandas()
+    check_growth(path.name, path.stat().st_size, _decoded_size(table), _ADVICE)
+    types = [pa.field(f.name, schema.field(f.name).type if f.name in text else f.type)
+             for f in table.schema]  # fmt: skip
+    return table.cast(pa.schema(types, metadata=table.schema.metadata)).to_pandas()
+
+
+def is_arrow_text(kind: Any) -> bool:
+    """Return whether an Arrow type is text or bytes."""
+    import pyarrow as pa
+
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return bool(is_bytes or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _decoded_size(table: Any) -> int:
+    """Return the bytes of all text of a table that has it in dictionaries."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    size = 0
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type) and is_arrow_text(column.type.value_type):
+            for chunk in column.chunks:
+                lengths = pc.binary_length(chunk.dictionary).cast(pa.int64())
+                size += pc.sum(lengths.take(chunk.indices)).as_py() or 0
+    return size
+
+
+def check_parquet(path: Path, schema: Any, n_rows: int) -> None:
+    """Raise for a file that claims more rows, or more numbers, than its size can hold."""
+    check_row_count(path, n_rows)
+    widths = [field.type.bit_width for field in schema if _has_width(field.type)]
+    check_growth(path.name, path.stat().st_size, n_rows * sum(widths) // 8, _ADVICE)
+
+
+def _has_width(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def check_row_count(path: Path, n_rows: int) -> None:

@@ -16,6 +16,7 @@ from proptrain.data.columns import EncodedColumns, Kind, as_text, encode_columns
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.dataset import Dataset
 from proptrain.data.labels import encode_labels
+from proptrain.data.names import check_lengths
 from proptrain.data.table_files import MISSING, is_text_file, read_table, table_name
 from proptrain.errors import TableError
 
@@ -269,6 +270,8 @@ def _check_node_ids(ids: pd.Series, name: str) -> None:
             f"Ids must be text without the character 0, but column {ids.name!r} of {name} has it. "
             "Check that the file is whole."
         )
+    if ids.dtype.kind not in "iu":
+        check_lengths(text, f"Ids in column {ids.name!r} of {name}", TableError)
     repeated = text.duplicated().to_numpy()
     if repeated.any():
         raise TableError(
@@ -307,6 +310,8 @@ def _labels(nodes: pd.DataFrame, label: str | None, source: Any) -> tuple[Any, t
     if not is_text_file(source):
         return labels, ()
     codes, words = pd.factorize(labels)
+    # Before they are read as numbers: Python makes none of thousands of digits.
+    check_lengths(words, f"Labels in column {label!r} of {table_name(source)}", TableError)
     notes = tuple(
         f"{int((labels == word).sum()):,} cells {word!r} in column {label!r} read as unlabelled"
         for word in words
@@ -321,7 +326,7 @@ def _kind_of(words: list[str]) -> type[int | float | str]:
     """Tell numbers from text: "007" is no number, and large whole numbers keep every digit."""
     if all(re.fullmatch(r"0|-?[1-9]\d*", word) for word in words):
         return int
-    is_measured = all(re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?", word) for word in words)
+    is_measured = all(re.fullmatch(r"[-+]?(\d+|\d*\.\d+)([eE][-+]?\d+)?", word) for word in words)
     return float if is_measured and any("." in word for word in words) else str
 
 

@@ -10,9 +10,11 @@ from typing import BinaryIO
 
 from proptrain.errors import FileFormatError
 
-LARGE = 1 << 28
+LARGE = 1 << 24
 MOST_TIMES = 100
-"""What is larger than 256 MB may have been compressed to a hundredth, not to less."""
+"""What is larger than 16 MB may have been compressed to a hundredth, not to less.
+
+In memory a parser makes ten times as much of it."""
 
 
 def check_growth(name: str, n_packed: int, n_unpacked: int, advice: str) -> None:

@@ -14,6 +14,7 @@ neighbours alpha.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,6 +26,10 @@ from proptrain.errors import InvalidInputError
 
 MANY_STEPS = 5000
 """More than these take so long that one would want to know beforehand."""
+
+
+MOST_STEPS = 20_000
+"""More than these bring nothing: after 14,502 a restart of 0.001 is exact to 1e-6."""
 
 
 class Scheme(Protocol):
@@ -146,6 +151,12 @@ class Exact:
         _check_alpha(self.alpha)
         if not 0 < self.tol < 1:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
+        if self._n_steps > MOST_STEPS:
+            raise InvalidInputError(
+                f"The exact propagation must take at most {MOST_STEPS:,} steps, but with alpha "
+                f"{self.alpha:g} and tol {self.tol:g} it takes {self._n_steps:,}. Choose a larger "
+                "alpha or tol."
+            )
         if self._n_steps > MANY_STEPS:
             warnings.warn(
                 f"With alpha {self.alpha:g} the exact propagation takes {self._n_steps:,} steps. "
@@ -163,7 +174,9 @@ class Exact:
     def _n_steps(self) -> int:
         if self.alpha == 1:
             return 1
-        return math.ceil(math.log(self.tol / 2) / math.log1p(-self.alpha))
+        tol = max(self.tol / 2, sys.float_info.min)  # half of the smallest number would be 0
+        n_steps = math.log(tol) / math.log1p(-self.alpha)
+        return math.ceil(min(n_steps, 1e18))  # infinite for the smallest alpha
 
 
 def coefficients(scheme: Scheme) -> NDArray[np.float64]:
@@ -189,3 +202,7 @@ def _check_steps(steps: int) -> None:
     is_whole = isinstance(steps, int | np.integer) and not isinstance(steps, bool)
     if not (is_whole and steps >= 0):
         raise InvalidInputError(f"steps must be a whole number, 0 or more, got {steps!r}.")
+    if steps > MOST_STEPS:
+        raise InvalidInputError(
+            f"steps must be at most {MOST_STEPS:,}, got {steps:,}. Exact() tells how many suffice."
+        )
