@@ -28,7 +28,14 @@ from proptrain.memory import give_back, parse_memory
 from proptrain.problem import label_roles
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
-from proptrain.train.loop import OnEpoch, Trained, predict_probabilities, train_predictor
+from proptrain.propagate.schemes import Scheme
+from proptrain.train.loop import (
+    OnEpoch,
+    Trained,
+    Weights,
+    predict_probabilities,
+    train_predictor,
+)
 from proptrain.train.stopping import StoppingNodes
 
 _N_PROPAGATIONS = 3
@@ -127,13 +134,25 @@ def fit_from_disk(
         reached[rows] = is_reached(soft_labels[rows])
         forget(soft_labels)
     del soft_labels
-    own = _told(trained, features, engine)
-    give_back()  # what batches and parts took: the states of the last propagation shall have it
-    scores = engine.propagate(own, scheme, on_step=tell)
-    for rows in parts_of(disk.n_nodes, 4 * len(classes)):
+    told = predict_from_disk(trained.weights, features, engine, scheme, tell)
+    return FittedFromDisk(classes, trained, codes, stop, told, reached, batch_size)
+
+
+def predict_from_disk(
+    weights: Weights,
+    features: Any,
+    engine: BlockedEngine,
+    scheme: Scheme,
+    on_step: OnStep | None = None,
+) -> NDArray[np.float32]:
+    """Return what the network says of all nodes, propagated: distributions (n, C), in a file."""
+    own = _told(weights, features, engine)
+    give_back()  # what batches and parts took: the states of the propagation shall have it
+    scores = engine.propagate(own, scheme, on_step=on_step)
+    for rows in parts_of(len(own), own.shape[1] * own.itemsize):
         own[rows] = spread_or_own(scores[rows], own[rows])
         forget(own, scores)
-    return FittedFromDisk(classes, trained, codes, stop, own, reached, batch_size)
+    return own
 
 
 def check_able(classifier: PTAClassifier, shape: tuple[int, ...], n_nodes: int) -> None:
@@ -162,13 +181,13 @@ def _usable(features: Any) -> Any:
     return features
 
 
-def _told(trained: Trained, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:
+def _told(weights: Weights, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:
     """Return f(X) (n, C), a part at a time."""
-    n_nodes, n_classes = features.shape[0], trained.weights["weight2"].shape[1]
+    n_nodes, n_classes = features.shape[0], weights["weight2"].shape[1]
     told = engine.room((n_nodes, n_classes), np.float32)
-    n_hidden = trained.weights["weight1"].shape[1]
+    n_hidden = weights["weight1"].shape[1]
     for rows in parts_of(n_nodes, 4 * (features.shape[1] + n_hidden + n_classes)):
-        told[rows] = predict_probabilities(trained.weights, features[rows])
+        told[rows] = predict_probabilities(weights, features[rows])
         forget(features, told)
     return told
 
