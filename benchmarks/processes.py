@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ def watch(
     limit: int | None = None,
     memory: Callable[[int], int] | None = None,
     every: float = EVERY,
+    environment: Mapping[str, str] | None = None,
 ) -> Ended:
     """Run a command that prints a line of JSON, and kill it once it has more than a limit.
 
@@ -46,7 +47,11 @@ def watch(
     """
     look, peak, start = memory or peak_of, 0, time.perf_counter()
     with subprocess.Popen(
-        [str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [str(word) for word in words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     ) as process:
         killed = False
         while True:
