@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +28,7 @@ from proptrain.errors import (
     OutputExistsError,
     TableError,
     UnreadableFileError,
+    UnwritableOutputError,
 )
 from proptrain.from_disk import _batch_size
 from proptrain.persistence import check_model_output
@@ -132,6 +135,17 @@ def test_features_from_npy_and_parquet(tmp_path, monkeypatch, dtype):
     table = pa.table({f"c{i}": features[:, i] for i in range(3)})
     pq.write_table(table, tmp_path / "x.parquet", row_group_size=7)
     np.testing.assert_array_equal(open_features(tmp_path / "x.parquet", 40), features)
+
+
+def test_a_full_disk_is_not_the_tables_fault(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(mapped, "SMALL", 64)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    pq.write_table(pa.table({"a": np.zeros(40)}), tmp_path / "x.parquet")
+    with pytest.raises(UnwritableOutputError, match="cannot be written: No space left"):
+        open_features(tmp_path / "x.parquet", 40)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,13 @@ from proptrain.data.disk import DiskGraph, decoded
 from proptrain.data.mapped import forget, parts_of, room_for
 from proptrain.data.table_files import check_row_count
 from proptrain.data.tables import node_data, read_nodes
-from proptrain.errors import FileFormatError, InvalidInputError, TableError, UnreadableFileError
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    ProptrainError,
+    TableError,
+    UnreadableFileError,
+)
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer
@@ -158,6 +164,8 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
                     features[first:last, place] = numbers.to_numpy(zero_copy_only=False)
                 forget(features)
                 first = last
+    except ProptrainError:  # such as a full disk where the numbers go: not the table's fault
+        raise
     except OSError as error:
         if error.errno is None:  # of a decoder's making
             raise FileFormatError(f"{path.name} is cut short or damaged: {error}.") from error
