@@ -57,6 +57,9 @@ class FittedFromDisk:
     """(n, C), rows sum to 1."""
     reached: NDArray[np.bool_]
     batch_size: int | None
+    error_bounds: tuple[float, ...] = (0.0, 0.0, 0.0)
+    """Of the soft labels, those of stopping nodes, and the propagated predictions: how far each can
+    be from the exact matrix because of ``top``, as `BlockedEngine.error_bound` tells it."""
 
 
 def fit_from_disk(
@@ -66,6 +69,7 @@ def fit_from_disk(
     y: Any,
     *,
     memory: str | int = "2GB",
+    top: int | None = None,
     scratch: str | Path | None = None,
     stopping: Any = None,
     on_epoch: OnEpoch | None = None,
@@ -76,8 +80,9 @@ def fit_from_disk(
     ``features`` (n, f) may be a `numpy.memmap`, labels ``y`` (n,) are as in `PTAClassifier.fit`;
     both in the order of the graph's nodes. Large arrays go to files without a name in ``scratch``.
     With the classifier's ``batch_size`` None, training is in one step for all nodes if that fits
-    into the memory, else in batches that do. ``on_step`` is told the share of all propagation that
-    has just been done.
+    into the memory, else in batches that do. ``top`` keeps only so many of the largest numbers of
+    each node between propagation steps, for many classes; ``error_bounds`` of the result say what
+    that can change. ``on_step`` is told the share of all propagation that has just been done.
 
     >>> from tempfile import TemporaryDirectory
     >>> from proptrain import graph_from_edges, save_graph
@@ -103,16 +108,19 @@ def fit_from_disk(
             f"y must have a label or a marker for each of the graph's {disk.n_nodes:,} nodes, got "
             f"{len(codes):,}."
         )
-    engine = BlockedEngine(disk, classifier.normalisation, memory=memory, scratch=scratch)
-    scheme = classifier._scheme()
+    how: dict[str, Any] = {"memory": memory, "top": top, "scratch": scratch}
+    engine = BlockedEngine(disk, classifier.normalisation, **how)
+    scheme, bounds = classifier._scheme(), list[float]()
 
     def tell(share: float) -> None:
         if on_step is not None:
             on_step(share / _N_PROPAGATIONS)
 
     def spread(known: NDArray[np.int64]) -> NDArray[np.float32]:
-        how = {"clamp": classifier.clamp, "room": engine.room, "on_step": tell}
-        return propagate_labels(codes, known, len(classes), engine, scheme, **how)  # type: ignore[arg-type]
+        how: dict[str, Any] = {"clamp": classifier.clamp, "room": engine.room, "on_step": tell}
+        told = propagate_labels(codes, known, len(classes), engine, scheme, **how)
+        bounds.append(engine.error_bound)
+        return told
 
     soft_labels, watched = spread(train), stop if stop.size else train
     read_out = None if classifier.fast else lambda f: ensemble_predictions(f, engine, scheme)
@@ -135,7 +143,8 @@ def fit_from_disk(
         forget(soft_labels)
     del soft_labels
     told = predict_from_disk(trained.weights, features, engine, scheme, tell)
-    return FittedFromDisk(classes, trained, codes, stop, told, reached, batch_size)
+    kept = (classes, trained, codes, stop, told, reached, batch_size)
+    return FittedFromDisk(*kept, (*bounds, engine.error_bound))
 
 
 def predict_from_disk(

@@ -80,6 +80,22 @@ def test_sparse_features_and_no_stopping_nodes_will_do(cora):
     np.testing.assert_allclose(got.distributions, wanted.label_distributions_, atol=2e-3)
 
 
+def test_keeping_the_largest_numbers_is_told_with_its_bound(cora):
+    classifier = PTAClassifier(random_state=0, fast=True, max_epochs=5, device="cpu")
+    given = (classifier, cora.folder / "graph", cora.features, cora.y)
+    exact = fit_from_disk(*given, memory=MEMORY)
+    assert exact.error_bounds == (0, 0, 0)
+    few = fit_from_disk(*given, memory=MEMORY, top=2)
+    assert len(few.error_bounds) == 3
+    assert all(0 < bound < 30 for bound in few.error_bounds)  # of 900 nodes: below 1 for each
+    same = few.distributions.argmax(axis=1) == exact.distributions.argmax(axis=1)
+    assert same.mean() > 0.9
+    assert abs(few.distributions - exact.distributions).max() > 1e-4
+    all_of_them = fit_from_disk(*given, memory=MEMORY, top=7)
+    assert all_of_them.error_bounds == (0, 0, 0)
+    np.testing.assert_array_equal(all_of_them.distributions, exact.distributions)
+
+
 def test_progress_is_told(cora):
     shares, epochs = [], []
     classifier = PTAClassifier(random_state=0, max_epochs=3, fast=True)
