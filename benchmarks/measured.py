@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from proptrain.cli.console import results
 from proptrain.errors import FileFormatError, InvalidInputError
-from proptrain.files import whole_file
+from proptrain.files import unwritable_is_ours, whole_file
 from proptrain.json_lines import LineFile, open_lines, read_lines
 
 Line: TypeAlias = dict[str, Any]
@@ -21,6 +21,8 @@ _BEGINNING = b'{"case": '
 @contextmanager
 def open_cases(path: Path) -> Iterator[tuple[LineFile, list[Line]]]:
     """Open a file for this process alone, and yield it with the lines that it has."""
+    with unwritable_is_ours(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with open_lines(path, partial(_parse, path=path), _BEGINNING) as opened:
         yield opened
 

@@ -68,7 +68,7 @@ def _measure_all(folder: Path, out: Path, job: dict[str, Any]) -> None:
                 f"{out} was begun in a folder that has what the parts still to do need, and "
                 f"{folder} is not there. Give that folder, or another file to begin anew."
             )
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         cases = [("make", ""), *((part, engine) for engine in ENGINES for part in PARTS)]
         for part, engine in cases:
             case = {**job, "part": part, "engine": engine}

@@ -69,7 +69,7 @@ def main(
             "Say where to work and where to write, FOLDER --out FILE; or what to show, --show FILE."
         )
     sizes = sorted(entries or SIZES)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with open_cases(out) as (file, lines):
         for case in _cases(sizes, columns, blocks, repeats):
             place = folder / f"entries-{case['entries']}"

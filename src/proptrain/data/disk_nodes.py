@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from proptrain.data.columns import as_text
 from proptrain.data.disk import DiskGraph, decoded
 from proptrain.data.mapped import forget, parts_of, room_for
-from proptrain.data.table_files import check_row_count
+from proptrain.data.table_files import check_row_count, parquet_batches
 from proptrain.data.tables import node_data, read_nodes
 from proptrain.errors import (
     FileFormatError,
@@ -157,7 +157,7 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
             shape = (file.metadata.num_rows, file.metadata.num_columns)
             features = room_for(shape, np.float32)
             first = 0
-            for batch in file.iter_batches(1 << 16):
+            for batch in parquet_batches(file, 1 << 16):
                 last = first + batch.num_rows
                 for place, column in enumerate(batch.columns):
                     numbers = column.cast(pa.float32(), safe=False)

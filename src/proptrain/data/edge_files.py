@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.table_files import check_row_count, not_a_table
+from proptrain.data.table_files import check_row_count, not_a_table, parquet_batches
 from proptrain.data.tables import edge_columns, require_column
 from proptrain.data.unpacking import unpacking
 from proptrain.errors import (
@@ -71,7 +71,7 @@ class EdgeFile:
 
         with pq.ParquetFile(self.path) as file:
             n_rows = max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(_ROWS, columns=self._columns()):
+            for batch in parquet_batches(file, _ROWS, self._columns()):
                 batch.validate(full=True)
                 yield batch, batch.num_rows / n_rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -120,6 +120,15 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     table = pq.read_table(path)
     table.validate(full=True)  # pandas trusts it: text that is no text would fail much later
     return table.to_pandas()
+
+
+def parquet_batches(file: Any, n_rows: int, columns: list[str] | None = None) -> Iterator[Any]:
+    """Yield the rows of an open Parquet file, some at a time, with one row group in memory.
+
+    Asked for all row groups at once, pyarrow would take memory for the whole file.
+    """
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(n_rows, row_groups=[group], columns=columns)
 
 
 def check_row_count(path: Path, n_rows: int) -> None:
