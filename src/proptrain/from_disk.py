@@ -28,9 +28,11 @@ from proptrain.memory import give_back, parse_memory
 from proptrain.problem import label_roles
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
+from proptrain.propagate.schemes import Scheme
 from proptrain.train.loop import (
     OnEpoch,
     Trained,
+    Weights,
     check_batch_size,
     predict_probabilities,
     train_predictor,
@@ -56,6 +58,9 @@ class FittedFromDisk:
     """(n, C), rows sum to 1."""
     reached: NDArray[np.bool_]
     batch_size: int | None
+    error_bounds: tuple[float, ...] = (0.0, 0.0, 0.0)
+    """Of the soft labels, those of stopping nodes, and the propagated predictions: how far each can
+    be from the exact matrix because of ``top``, as `BlockedEngine.error_bound` tells it."""
 
 
 def fit_from_disk(
@@ -65,6 +70,7 @@ def fit_from_disk(
     y: Any,
     *,
     memory: str | int = "2GB",
+    top: int | None = None,
     scratch: str | Path | None = None,
     stopping: Any = None,
     on_epoch: OnEpoch | None = None,
@@ -75,8 +81,9 @@ def fit_from_disk(
     ``features`` (n, f) may be a `numpy.memmap`, labels ``y`` (n,) are as in `PTAClassifier.fit`;
     both in the order of the graph's nodes. Large arrays go to files without a name in ``scratch``.
     With the classifier's ``batch_size`` None, training is in one step for all nodes if that fits
-    into the memory, else in batches that do. ``on_step`` is told the share of all propagation that
-    has just been done.
+    into the memory, else in batches that do. ``top`` keeps only so many of the largest numbers of
+    each node between propagation steps, for many classes; ``error_bounds`` of the result say what
+    that can change. ``on_step`` is told the share of all propagation that has just been done.
 
     >>> from tempfile import TemporaryDirectory
     >>> from proptrain import graph_from_edges, save_graph
@@ -102,16 +109,19 @@ def fit_from_disk(
             f"y must have a label or a marker for each of the graph's {disk.n_nodes:,} nodes, got "
             f"{len(codes):,}."
         )
-    engine = BlockedEngine(disk, classifier.normalisation, memory=memory, scratch=scratch)
-    scheme = classifier._scheme()
+    how: dict[str, Any] = {"memory": memory, "top": top, "scratch": scratch}
+    engine = BlockedEngine(disk, classifier.normalisation, **how)
+    scheme, bounds = classifier._scheme(), list[float]()
 
     def tell(share: float) -> None:
         if on_step is not None:
             on_step(share / _N_PROPAGATIONS)
 
     def spread(known: NDArray[np.int64]) -> NDArray[np.float32]:
-        how = {"clamp": classifier.clamp, "room": engine.room, "on_step": tell}
-        return propagate_labels(codes, known, len(classes), engine, scheme, **how)  # type: ignore[arg-type]
+        how: dict[str, Any] = {"clamp": classifier.clamp, "room": engine.room, "on_step": tell}
+        told = propagate_labels(codes, known, len(classes), engine, scheme, **how)
+        bounds.append(engine.error_bound)
+        return told
 
     soft_labels, watched = spread(train), stop if stop.size else train
     read_out = None if classifier.fast else lambda f: ensemble_predictions(f, engine, scheme)
@@ -133,13 +143,26 @@ def fit_from_disk(
         reached[rows] = is_reached(soft_labels[rows])
         forget(soft_labels)
     del soft_labels
-    own = _told(trained, features, engine)
-    give_back()  # what batches and parts took: the states of the last propagation shall have it
-    scores = engine.propagate(own, scheme, on_step=tell)
-    for rows in parts_of(disk.n_nodes, 4 * len(classes)):
+    told = predict_from_disk(trained.weights, features, engine, scheme, tell)
+    kept = (classes, trained, codes, stop, told, reached, batch_size)
+    return FittedFromDisk(*kept, (*bounds, engine.error_bound))
+
+
+def predict_from_disk(
+    weights: Weights,
+    features: Any,
+    engine: BlockedEngine,
+    scheme: Scheme,
+    on_step: OnStep | None = None,
+) -> NDArray[np.float32]:
+    """Return what the network says of all nodes, propagated: distributions (n, C), in a file."""
+    own = _told(weights, features, engine)
+    give_back()  # what batches and parts took: the states of the propagation shall have it
+    scores = engine.propagate(own, scheme, on_step=on_step)
+    for rows in parts_of(len(own), own.shape[1] * own.itemsize):
         own[rows] = spread_or_own(scores[rows], own[rows])
         forget(own, scores)
-    return FittedFromDisk(classes, trained, codes, stop, own, reached, batch_size)
+    return own
 
 
 def check_able(classifier: PTAClassifier, shape: tuple[int, ...], n_nodes: int) -> None:
@@ -181,13 +204,13 @@ def _usable(features: Any) -> Any:
     return features
 
 
-def _told(trained: Trained, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:
+def _told(weights: Weights, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:
     """Return f(X) (n, C), a part at a time."""
-    n_nodes, n_classes = features.shape[0], trained.weights["weight2"].shape[1]
+    n_nodes, n_classes = features.shape[0], weights["weight2"].shape[1]
     told = engine.room((n_nodes, n_classes), np.float32)
-    n_hidden = trained.weights["weight1"].shape[1]
+    n_hidden = weights["weight1"].shape[1]
     for rows in parts_of(n_nodes, 4 * (features.shape[1] + n_hidden + n_classes)):
-        told[rows] = predict_probabilities(trained.weights, features[rows])
+        told[rows] = predict_probabilities(weights, features[rows])
         forget(features, told)
     return told
 

@@ -26,6 +26,7 @@ BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.DOTALL | re.MULTILIN
 COMMANDS = ("proptrain ", "make ", "pip ", "python ", "kubectl ")
 HOURS = "takes hours; tests/e2e/test_reproduce.py runs the command on small graphs"
 BENCH = "takes minutes to hours; tests/unit/test_bench.py and test_benchmarks.py run small cases"
+LARGE = "needs an hour; tests/unit/test_from_disk_benchmark.py and others run small sizes"
 NOT_RUN = {
     ("README.md", "make demo"): "make is how the tests were started",
     ("CONTRIBUTING.md", "make format"): "make is how the tests were started",
@@ -37,6 +38,9 @@ NOT_RUN = {
     ("performance.md", "python -m benchmarks"): BENCH,
     ("index.md", "pip install"): "installs; `make package` does, into an empty environment",
     ("large-graphs.md", "pip install 'proptrain[ray]'"): "needs machines; see test_ray.py",
+    ("large-graphs.md", "python -m benchmarks.from_disk"): LARGE,
+    ("large-graphs.md", "python -m benchmarks.ray_cost"): LARGE,
+    ("large-graphs.md", "python -m benchmarks.cost_model"): LARGE,
     ("large-graphs.md", "from proptrain.on_ray"): "needs a cluster; see test_ray.py",
     ("large-graphs.md", "kubectl apply"): "needs a Kubernetes cluster; its fit runs in test_ray.py",
     ("reliability.md", "python -m reliability.hell"): "hours; some of it is in unit/test_hell.py",

@@ -142,6 +142,21 @@ def test_the_bar_is_as_long_as_few_labels_allow(built, run, tmp_path, monkeypatc
     assert lengths == [450]  # three rounds without stopping nodes
 
 
+def test_keeping_the_largest_numbers_is_told_with_its_bound(built, run, tmp_path):
+    words = ("--edges", "graph", "--engine", "blocked", "--memory", "8GB", "--top", 2)
+    words = (*words, *(word for word in TABLES if word != "--json"), "--method", "PTA(F)")
+    done = run("fit", *words, "--out", tmp_path / "a")
+    assert done.code == 0, done.err
+    assert (
+        "the 2 largest numbers of each node were kept: soft labels are off by at most" in done.err
+    )
+    told = json.loads(run("fit", *words, "--json", "--out", tmp_path / "b").out)
+    assert told["top"] == 2
+    shares = [f"{told['error_bounds'][place] / N**0.5:.2g}" for place in (0, 2)]
+    assert f"at most {shares[0]}, propagated scores by {shares[1]} (a node" in done.err
+    assert min(told["error_bounds"]) > 0
+
+
 def test_a_model_from_disk_tells_new_nodes_by_their_features(built, run, tmp_path):
     model, out = tmp_path / "model", tmp_path / "new.parquet"
     words = ("--edges", "graph", "--engine", "blocked", "--memory", "8GB", *TABLES[:4])
@@ -207,6 +222,7 @@ def test_a_made_up_problem_from_end_to_end(run, tmp_path, monkeypatch):
         (("--edges", "graph", "--engine", "cluster", *TABLES), "one of local, blocked"),
         (("--edges", "graph", "--engine", "ray", *TABLES), "With --engine ray give --features"),
         (("--edges", "graph", *TABLES, "--address", "auto"), "go with --engine ray"),
+        (("--edges", "graph", *TABLES, "--top", 2), "--top goes with --engine blocked"),
         (("--edges", "graph", "--engine", "blocked"), "either --nodes TABLE and --label COLUMN"),
         (("--edges", "graph", *TABLES, "--features", "f.npy", "--labels", "l.npy"), "either"),
         (("--edges", "graph", *TABLES, "--engine", "blocked", "--memory", "lots"), "such as 500MB"),

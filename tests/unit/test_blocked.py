@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import reference
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
-from proptrain.data.mapped import SMALL, forget, parts_of, room_for, row_sums
+from proptrain.data.mapped import SMALL, forget, parts_of, room_for, row_sums, take_rows
 from proptrain.data.order import locality_order
 from proptrain.data.synthetic import power_law_graph
 from proptrain.errors import InvalidInputError, UnwritableOutputError
@@ -252,6 +252,24 @@ def test_parts_cover_all_rows_once(n_rows, row_bytes, part):
         row for rows in parts_of(n_rows, row_bytes, part) for row in range(rows.start, rows.stop)
     ]
     assert rows == list(range(n_rows))
+
+
+def test_rows_are_taken_from_a_file_part_by_part(tmp_path, monkeypatch):
+    matrix = np.random.default_rng(0).random((100, 7), dtype=np.float32)
+    np.save(tmp_path / "a.npy", matrix)
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    rows = np.array([0, 1, 40, 41, 41, 99])
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 10 * 28)
+    let_go = []
+    monkeypatch.setattr("proptrain.data.mapped.forget", lambda *arrays: let_go.append(arrays))
+    for source in (mapped, mapped[:], np.asarray(mapped)):
+        let_go.clear()
+        np.testing.assert_array_equal(take_rows(source, rows), matrix[rows])
+        assert len(let_go) == 3  # rows of three parts of ten
+    let_go.clear()
+    np.testing.assert_array_equal(take_rows(matrix, rows), matrix[rows])
+    assert take_rows(mapped, rows[:0]).shape == (0, 7)
+    assert let_go == []
 
 
 def test_row_sums_are_those_of_the_whole(monkeypatch):

@@ -1,30 +1,62 @@
-"""The model of cost: its counts are those of the engine, and prices are found again."""
+"""The model of cost: its counts are those of the engines, its prices are found, and it has laws."""
 
 from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from benchmarks.cost_model import (
-    Cluster,
-    Constants,
+from benchmarks.cost_model import __main__ as command
+from benchmarks.cost_model.fit import checks, fit, size_of
+from benchmarks.cost_model.model import (
+    Machines,
+    Prices,
     Size,
-    cpu_seconds,
+    best_plan,
+    blocked_memory,
+    blocked_time,
+    blocked_width,
     exchanged_bytes,
-    fit_constants,
-    memory_bytes,
+    graph_bytes,
+    multiplied,
     network_bytes,
-    seconds,
-    widest,
+    network_work,
+    ray_memory,
+    ray_time,
+    storage_bytes,
+    train_memory,
+    train_time,
 )
+from benchmarks.ray_cost.one import BATCH
+from benchmarks.ray_cost.table import gather
 
+from proptrain import cli
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.propagate.exchange import share_of
 
+PRICES = Prices(
+    multiply=3e-10,
+    hand_on=2e-9,
+    task=0.004,
+    piece=2e-4,
+    train=1e-10,
+    blocked_base=4e8,
+    ray_base=5e8,
+    train_base=5e8,
+)
+LARGE = Size(111_000_000, 3_200_000_000, 172, 128)
+MANY = [1, 2, 8, 32, 128]
 
-def test_needed_rows_are_those_of_a_graph_whose_edges_lead_anywhere(tmp_path):
+
+# --- counts are those of the engines --------------------------------------------------------------
+
+
+def test_sizes_are_those_of_a_graph_whose_edges_lead_anywhere(tmp_path):
     random = np.random.RandomState(0)
     pairs = random.randint(0, 4000, (2, 6000))
     matrix = sp.coo_array((np.ones(6000), tuple(pairs)), shape=(4000, 4000)).tocsr()
@@ -35,24 +67,191 @@ def test_needed_rows_are_those_of_a_graph_whose_edges_lead_anywhere(tmp_path):
     graph = SharedGraph(tmp_path / "g")
     needed = [share_of(graph.block(b), graph.bounds, "symmetric")[0].n_needed for b in range(4)]
     size = Size(4000, graph.manifest.n_entries, 8)
-    assert exchanged_bytes(size, 4) == pytest.approx(sum(needed) * 8 * 4, rel=0.03)
+    assert exchanged_bytes(size, 4, 8) == pytest.approx(sum(needed) * 8 * 4, rel=0.03)
+    stored = sum(one.n_bytes for one in graph.manifest.arrays)
+    assert graph_bytes(size, 4) == pytest.approx(stored, rel=0.001)
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+def test_more_machines_are_never_slower_in_computing_and_have_less_each():
+    machines = [Machines(count) for count in MANY]
+    for each in (1, 4, 16, 32):
+        times = [ray_time(LARGE, m, each * m.count, 16, PRICES) for m in machines]
+        computing = [time.computing for time in times]
+        assert computing == sorted(computing, reverse=True)
+        memory = [ray_memory(LARGE, m, each * m.count, 16, PRICES) for m in machines]
+        assert memory == sorted(memory, reverse=True)
+    trained = [train_time(LARGE, m, 10**6, 5, PRICES) for m in machines]
+    for part in ("computing", "disk"):
+        told = [getattr(time, part) for time in trained]
+        assert told == sorted(told, reverse=True)
+    memory = [train_memory(LARGE, m, 10**6, PRICES) for m in machines]
+    assert memory == sorted(memory, reverse=True)
+
+
+def test_one_machine_has_no_network():
+    assert network_bytes(LARGE, 1, 16, 8) == 0
+    assert train_time(LARGE, Machines(1), 10**6, 5, PRICES).network == 0
+    assert network_bytes(LARGE, 8, 128, 8) > 0
+
+
+def test_pieces_have_a_price_that_grows_with_the_square_of_blocks():
+    free = replace(PRICES, task=0.0)
+    few, many = (ray_time(LARGE, Machines(8), blocks, 16, free).telling for blocks in (64, 128))
+    assert many == pytest.approx(4 * few)
+
+
+def test_nothing_takes_no_time():
+    nothing = Size(0, 0, 16, 0, 0)
+    free = Prices(3e-10, 2e-9, 0.0, 0.0, 1e-10)
+    assert ray_time(nothing, Machines(4), 8, 16, free).total < 1e-5  # the folder's headers
+    assert blocked_time(nothing, Machines(1), 16, free).total < 1e-5
+    assert train_time(nothing, Machines(4), 100, 3, free).computing == 0
+    assert exchanged_bytes(nothing, 4, 16) == 0
+    assert blocked_memory(nothing, 16, free) == 0
+    assert train_memory(nothing, Machines(4), 100, free) == 0
+
+
+def test_time_grows_with_every_size():
+    for machines in (Machines(1), Machines(8)):
+        for larger in (
+            replace(LARGE, nodes=2 * LARGE.nodes),
+            replace(LARGE, entries=2 * LARGE.entries),
+            replace(LARGE, columns=2 * LARGE.columns),
+        ):
+            for time in (
+                lambda size, m=machines: blocked_time(size, m, 8, PRICES).total,
+                lambda size, m=machines: ray_time(size, m, 64, 8, PRICES).total,
+                lambda size, m=machines: (
+                    train_time(size, m, 10**6, 5, PRICES).total + size.entries / 1e12
+                ),
+            ):
+                assert time(larger) > time(LARGE)
+            assert storage_bytes(larger) > storage_bytes(LARGE)
+
+
+def test_a_graph_that_stays_in_memory_is_read_once():
+    small, machine = Size(10**6, 10**7, 8), Machines(1)
+    once = blocked_time(small, machine, 8, PRICES).disk
+    room = blocked_memory(small, 8, PRICES) + 1000
+    assert blocked_time(small, replace(machine, memory=room), 8, PRICES).disk > 4 * once
+
+
+def test_the_engine_from_disk_fits_one_machine_of_64_gb():
+    width = blocked_width(LARGE, Machines(1), PRICES)
+    assert width == 32
+    assert 42.6e9 < blocked_memory(LARGE, width, PRICES) < 46e9
+    assert blocked_width(LARGE, Machines(1, memory=2e9), PRICES) is None
+
+
+def test_the_plan_fits_and_no_other_number_of_blocks_is_quicker():
+    for machines in (Machines(8), Machines(128), Machines(8, cores=4)):
+        blocks, width = best_plan(LARGE, machines, PRICES)
+        assert ray_memory(LARGE, machines, blocks, width, PRICES) <= machines.memory
+        assert blocks <= 2 * machines.cores * machines.count
+        best = ray_time(LARGE, machines, blocks, width, PRICES).total
+        for each in (1, 2, 4, 8):
+            other = each * machines.count
+            if ray_memory(LARGE, machines, other, width, PRICES) <= machines.memory:
+                assert ray_time(LARGE, machines, other, width, PRICES).total >= best
+    assert best_plan(LARGE, Machines(2, memory=8e9), PRICES) is None
+
+
+# --- prices, and a recorded example ---------------------------------------------------------------
+
+
+def recorded(slower=1.0):
+    """Lines as a machine with known prices would have them; at the largest size it is slower."""
+    lines, made_with = [], {"day": "2026-01-01", "threads": "2", "code": "abc"}
+    here = Machines(1, cores=2, use=1.0)
+    for nodes, entries in ((200_000, 4_000_000), (1_000_000, 30_000_000), (2_400_000, 124_000_000)):
+        for blocks in (4, 16, 48) if nodes == 200_000 else (4,):
+            size = Size(nodes, entries, 16)
+            factor = slower if nodes == 2_400_000 else 1.0
+            graph = {"entries": entries, "columns": 16, "blocks": blocks}
+            rows = exchanged_bytes(size, blocks, 16) / 64
+            told = {"nodes": nodes, "stored": entries, "exchanged_rows": rows}
+            told["folder_bytes"] = graph_bytes(size, blocks)
+            cases = {("make", "-"): {**told, "peak_memory": 1}}
+            own = PRICES.multiply * multiplied(size, 16)
+            cpu = own + 10 * (PRICES.hand_on * rows * 64 + 0.01 * blocks + 0.001 * blocks**2)
+            time = ray_time(size, here, blocks, 16, PRICES)
+            took = {"seconds": factor * (time.computing + time.telling), "cpu_seconds": cpu}
+            memory = size.matrix + ray_memory(size, here, blocks, 16, PRICES)
+            cases["propagate", "ray"] = {**took, "peak_memory": memory}
+            if blocks == 4:
+                memory = size.matrix + blocked_memory(size, 16, PRICES)
+                took = {"seconds": factor * own / 2, "cpu_seconds": own, "peak_memory": memory}
+                cases["propagate", "blocked"] = took
+                work = PRICES.train * network_work(size)
+                memory = train_memory(size, here, BATCH, PRICES)
+                took = {"seconds": work / 2, "cpu_seconds": work, "peak_memory": memory}
+                cases["train", "blocked"] = took
+            lines += [
+                {
+                    "case": {"job": job, "engine": engine, **graph, "repeat": 0},
+                    **numbers,
+                    **{"load": 0.1, "made_with": made_with},
+                }
+                for (job, engine), numbers in cases.items()
+            ]
+    return lines
 
 
 def test_prices_are_found_again():
-    wanted, lines = Constants(2e-10, 5e-10, 3e-3), []
-    for nodes, entries in ((10**4, 10**5), (10**6, 2 * 10**7), (10**6, 10**8), (10**5, 10**6)):
-        size = Size(nodes, entries, 16)
-        told = {"nodes": nodes, "stored": entries, "columns": 16, "blocks": 4, "engine": "ray"}
-        lines.append({**told, "cpu_seconds": cpu_seconds(size, 4, 1, wanted)})
-    found = fit_constants(lines)
-    assert vars(found) == pytest.approx(vars(wanted), rel=1e-3)
+    found = fit(gather(recorded()), 2)
+    assert vars(found.prices) == pytest.approx(vars(PRICES), rel=1e-3)
+    assert found.ray_cpu == pytest.approx((0.01, 0.001), rel=1e-3)
+    assert found.here.use == pytest.approx(1.0)
 
 
-def test_more_machines_need_less_each():
-    size, prices = Size(10**7, 3 * 10**8, 100), Constants(1e-8, 1e-10, 1e-3)
-    told = [memory_bytes(size, m, 8) for m in (2, 8, 32)]
-    assert told == sorted(told, reverse=True)
-    assert network_bytes(size, 1) == 0
-    assert widest(size, Cluster(1, memory=10**9)) is None
-    assert widest(size, Cluster(64, memory=10**11)) == 64
-    assert seconds(size, Cluster(32), 8, prices) < seconds(size, Cluster(2), 8, prices)
+def test_the_largest_size_is_predicted_from_the_others():
+    measured = gather(recorded(slower=2.0))
+    known = [one for one in measured if one.graph.entries < 124_000_000]
+    held = checks(measured, fit(known, 2), {4_000_000, 30_000_000})
+    ratios = {(c.what, c.entries, c.blocks): c.model / c.measured for c in held}
+    off = {key for key, ratio in ratios.items() if abs(ratio - 1) > 0.01}
+    assert off == {(f"{engine}: time", 124_000_000, 4) for engine in ("blocked", "Ray")}
+    assert ratios["Ray: time", 124_000_000, 4] == pytest.approx(0.5, rel=0.01)
+    predicted = {check.entries for check in held if check.is_predicted}
+    assert predicted == {124_000_000}
+    assert {one.stored for one in measured} == {size_of(one).entries for one in measured}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def in_process(*words):
+        monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            cli.main(command.app)
+        return left.value.code or 0, capsys.readouterr()
+
+    return in_process
+
+
+def test_the_command_prints_both_tables(tmp_path, run):
+    path = tmp_path / "ray.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in recorded()))
+    code, text = run(path)
+    assert code == 0, text.err
+    assert "| Ray: time | 124,000,000 | 4 | 9.31 s | 9.31 s | 1.00 | predicted |" in text.out
+    rows = [line for line in text.out.splitlines() if "| blocked |" in line or "| ray |" in line]
+    assert [row.split(" | ")[0] for row in rows] == ["| 1", "| 8", "| 32", "| 128"]
+    assert rows[0].startswith("| 1 | blocked | 1 | 32 | 44.4 GB | – | ")
+    assert "too much" not in text.out
+    assert "64 GB of memory, 16 cores that bring 50%" in text.out
+    page = tmp_path / "page.md"
+    page.write_text("<!-- cost_model tables -->\n<!-- end of cost_model tables -->\n")
+    assert run(path, "--page", page, "--memory", "1GB", "--machines", 1, "--machines", 2)[0] == 0
+    assert page.read_text().count("too much") == 2
+
+
+def test_one_size_is_not_enough(tmp_path, run):
+    path = tmp_path / "ray.jsonl"
+    small = [line for line in recorded() if line["case"]["entries"] == 4_000_000]
+    path.write_text("".join(json.dumps(line) + "\n" for line in small))
+    code, text = run(path)
+    assert code == 1
+    assert "two at least, got 1" in text.err

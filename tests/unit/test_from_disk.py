@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +28,7 @@ from proptrain.errors import (
     OutputExistsError,
     TableError,
     UnreadableFileError,
+    UnwritableOutputError,
 )
 from proptrain.from_disk import _batch_size
 from proptrain.persistence import check_model_output
@@ -85,6 +88,22 @@ def test_what_is_large_goes_to_scratch_and_nowhere_else(cora, tmp_path, monkeypa
     what = cora.folder / "graph", cora.features, cora.y
     fitted = fit_from_disk(classifier, *what, memory=MEMORY, scratch=tmp_path)
     assert len(fitted.trained.history.train_loss) == 2
+
+
+def test_keeping_the_largest_numbers_is_told_with_its_bound(cora):
+    classifier = PTAClassifier(random_state=0, fast=True, max_epochs=5, device="cpu")
+    given = (classifier, cora.folder / "graph", cora.features, cora.y)
+    exact = fit_from_disk(*given, memory=MEMORY)
+    assert exact.error_bounds == (0, 0, 0)
+    few = fit_from_disk(*given, memory=MEMORY, top=2)
+    assert len(few.error_bounds) == 3
+    assert all(0 < bound < 30 for bound in few.error_bounds)  # of 900 nodes: below 1 for each
+    same = few.distributions.argmax(axis=1) == exact.distributions.argmax(axis=1)
+    assert same.mean() > 0.9
+    assert abs(few.distributions - exact.distributions).max() > 1e-4
+    all_of_them = fit_from_disk(*given, memory=MEMORY, top=7)
+    assert all_of_them.error_bounds == (0, 0, 0)
+    np.testing.assert_array_equal(all_of_them.distributions, exact.distributions)
 
 
 def test_progress_is_told(cora):
@@ -164,6 +183,17 @@ def test_features_from_npy_and_parquet(tmp_path, monkeypatch, dtype):
     table = pa.table({f"c{i}": features[:, i] for i in range(3)})
     pq.write_table(table, tmp_path / "x.parquet", row_group_size=7)
     np.testing.assert_array_equal(open_features(tmp_path / "x.parquet", 40), features)
+
+
+def test_a_full_disk_is_not_the_tables_fault(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(mapped, "SMALL", 64)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    pq.write_table(pa.table({"a": np.zeros(40)}), tmp_path / "x.parquet")
+    with pytest.raises(UnwritableOutputError, match="cannot be written: No space left"):
+        open_features(tmp_path / "x.parquet", 40)
 
 
 @pytest.mark.parametrize(

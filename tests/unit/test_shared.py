@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -50,12 +51,47 @@ def test_an_array_without_rows_is_one_too(shared):
         assert shared.read_rows("x.npy", rows).shape == (0, 3)
 
 
-def test_rows_from_everywhere_are_read_part_by_part(shared, monkeypatch):
-    monkeypatch.setattr("proptrain.data.mapped.SMALL", 64)
+@pytest.mark.parametrize("gap", [0, 50, 1000])
+def test_rows_from_everywhere_are_read_run_by_run(shared, monkeypatch, gap):
+    monkeypatch.setattr("proptrain.data.shared.SMALL", 64)
+    monkeypatch.setattr("proptrain.data.shared.GAP", gap)
     matrix = np.arange(300.0).reshape(100, 3)
     shared.write("x.npy", matrix)
     some = np.random.RandomState(1).permutation(100)[:60]
     np.testing.assert_array_equal(shared.read_rows("x.npy", some), matrix[some])
+    none = shared.read_rows("x.npy", np.zeros(0, np.int64))
+    assert none.shape == (0, 3)
+
+
+def test_of_rows_that_lie_far_apart_nothing_between_is_read(shared, monkeypatch):
+    read, before = [], SharedFolder._open
+
+    @contextmanager
+    def counting(self, name):
+        with before(self, name) as file:
+            yield Counting(file, read)
+
+    monkeypatch.setattr(SharedFolder, "_open", counting)
+    monkeypatch.setattr("proptrain.data.shared.GAP", 100)
+    matrix = np.arange(30_000.0).reshape(10_000, 3)
+    shared.write("x.npy", matrix)
+    some = np.array([9_999, 0, 4, 9_996, 5_000])
+    np.testing.assert_array_equal(shared.read_rows("x.npy", some), matrix[some])
+    assert read == [24 * n_rows for n_rows in (5, 1, 4)]  # rows have 24 bytes
+
+
+class Counting:
+    """A file that notes how much is read of it."""
+
+    def __init__(self, file, read):
+        self._file, self._read = file, read
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def read_buffer(self, n_bytes):
+        self._read.append(n_bytes)
+        return self._file.read_buffer(n_bytes)
 
 
 def test_what_is_not_there_or_broken_is_said(shared, tmp_path):

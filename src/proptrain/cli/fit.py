@@ -86,6 +86,14 @@ WorkersOption = Annotated[
 MemoryOption = Annotated[
     str, typer.Option(help="What the process may have at its peak, for --engine blocked.")
 ]
+TopOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="For --engine blocked with many classes: keep only so many of the largest numbers of "
+        "each node between propagation steps. How far that can lead off is told.",
+    ),
+]
 BatchOption = Annotated[
     int | None,
     typer.Option(
@@ -138,6 +146,7 @@ def fit(
     device: DeviceOption = "auto",
     engine: EngineOption = "local",
     memory: MemoryOption = "2GB",
+    top: TopOption = None,
     batch_size: BatchOption = None,
     stopping: StoppingOption = None,
     features: FeaturesOption = None,
@@ -169,11 +178,13 @@ def fit(
     classifier = _new_classifier(chosen, alpha, device, seed, settings)
     if engine != "ray" and (address, shared, workers) != (None, None, None):
         raise InvalidInputError("--address, --shared and --workers go with --engine ray.")
+    if engine != "blocked" and top is not None:
+        raise InvalidInputError("--top goes with --engine blocked.")
     if edges is not None and (engine == "ray" or edges.is_dir()):
         files = NodeFiles(nodes, label, id_column, kind, unlabelled, features, labels)
         cluster = Cluster(address, shared, workers)
-        wanted = FolderFit(chosen, classifier, engine, memory, out, overwrite, json, force, cluster)
-        fit_folder(edges, files, wanted)
+        asked = (chosen, classifier, engine, memory, out, overwrite, json, force, cluster, top)
+        fit_folder(edges, files, FolderFit(*asked))
         return
     if engine != "local" or features is not None or labels is not None:
         raise InvalidInputError(

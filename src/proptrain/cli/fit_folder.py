@@ -69,6 +69,7 @@ class FolderFit:
     json: bool
     force: bool = False
     cluster: Cluster = Cluster()
+    top: int | None = None
 
 
 def check_engine(engine: str) -> None:
@@ -214,18 +215,36 @@ def _fit_blocked(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[s
             inputs.features,
             inputs.y,
             memory=wanted.memory,
+            top=wanted.top,
             scratch=wanted.out.resolve().parent,
             on_step=lambda share: advance(100 * share),
             on_epoch=lambda _, accuracy: epochs.append(accuracy),
         )
     kept = {"encoder": inputs.encoder, "table": inputs.table, "overwrite": wanted.overwrite}
     save_disk_model(wanted.out, wanted.classifier, fitted, graph, **kept)
-    return {
+    told = {
         "stopping_accuracy": _accuracy(fitted),
         "epochs": len(epochs),
         "batch_size": fitted.batch_size,
         "reached": int(fitted.reached.sum()),
     }
+    return told if wanted.top is None else told | _tell_bounds(fitted, wanted)
+
+
+def _tell_bounds(fitted: FittedFromDisk, wanted: FolderFit) -> dict[str, Any]:
+    """Say how far soft labels and predictions can be from the exact ones."""
+    soft_labels, _, predictions = fitted.error_bounds
+    # By rows a bound is of every number; else of the whole matrix, of which this is a node's share.
+    by_row = wanted.classifier.get_params().get("normalisation") == "row"
+    root = 1.0 if by_row else float(np.sqrt(len(fitted.given)))
+    what = "in any number" if by_row else "a node, in the root mean square"
+    if not wanted.json:
+        say(
+            f"between steps the {wanted.top} largest numbers of each node were kept: soft labels "
+            f"are off by at most {soft_labels / root:.2g}, propagated scores by "
+            f"{predictions / root:.2g} ({what})"
+        )
+    return {"top": wanted.top, "error_bounds": list(fitted.error_bounds)}
 
 
 def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:

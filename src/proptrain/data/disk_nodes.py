@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from proptrain.data.columns import as_text
 from proptrain.data.disk import DiskGraph, decoded
 from proptrain.data.mapped import forget, parts_of, room_for
-from proptrain.data.table_files import check_parquet
+from proptrain.data.table_files import check_parquet, parquet_batches
 from proptrain.data.tables import node_data, read_nodes
-from proptrain.errors import FileFormatError, InvalidInputError, TableError, UnreadableFileError
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    ProptrainError,
+    TableError,
+    UnreadableFileError,
+)
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer
@@ -151,13 +157,15 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
             shape = (file.metadata.num_rows, file.metadata.num_columns)
             features = room_for(shape, np.float32)
             first = 0
-            for batch in file.iter_batches(1 << 16):
+            for batch in parquet_batches(file, 1 << 16):
                 last = first + batch.num_rows
                 for place, column in enumerate(batch.columns):
                     numbers = column.cast(pa.float32(), safe=False)
                     features[first:last, place] = numbers.to_numpy(zero_copy_only=False)
                 forget(features)
                 first = last
+    except ProptrainError:  # such as a full disk where the numbers go: not the table's fault
+        raise
     except OSError as error:
         if error.errno is None:  # of a decoder's making
             raise FileFormatError(f"{path.name} is cut short or damaged: {error}.") from error

@@ -160,14 +160,23 @@ def storable_ids(ids: Any, n_nodes: int) -> NDArray[Any] | None:
     if array.dtype.kind == "u" and array.max(initial=0) > np.iinfo(np.int64).max:
         raise _too_large(array.max())
     if array.dtype.kind in "iu":
-        array = array.astype("<i8")
+        array = array.astype("<i8", copy=False)  # it may lie in a file
     if array.shape != (n_nodes,) or array.dtype.kind not in "iS":
         raise InvalidInputError(
             f"There must be an id for each of the {n_nodes:,} nodes, whole numbers or text; got "
             f"{array.dtype} of shape {array.shape}."
         )
-    is_plain = array.dtype.kind == "i" and bool((array == np.arange(n_nodes)).all())
-    return None if is_plain else array
+    return None if array.dtype.kind == "i" and _counts_up(array) else array
+
+
+def _counts_up(array: NDArray[np.int64]) -> bool:
+    """Tell whether an array, in a file or not, counts up from 0."""
+    for rows in parts_of(len(array), array.itemsize):
+        counts = bool((array[rows] == np.arange(rows.start, rows.stop)).all())
+        forget(array)
+        if not counts:
+            return False
+    return True
 
 
 def _of_one_type(values: NDArray[Any]) -> NDArray[Any]:

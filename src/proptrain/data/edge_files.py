@@ -18,6 +18,7 @@ from proptrain.data.table_files import (
     find_separator,
     is_arrow_text,
     is_separated,
+    parquet_batches,
     told_in_our_words,
 )
 from proptrain.data.tables import edge_columns, require_column
@@ -71,7 +72,7 @@ class EdgeFile:
         ends = [self.source, self.target]
         with pq.ParquetFile(self.path, read_dictionary=ends) as file:
             n_rows = max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(_ROWS, columns=self._columns()):
+            for batch in parquet_batches(file, _ROWS, self._columns()):
                 batch.validate(full=True)
                 yield batch, batch.num_rows / n_rows
 

@@ -97,6 +97,22 @@ def parts_of(n_rows: int, row_bytes: int, part: int | None = None) -> Iterator[s
         yield slice(first, min(n_rows, first + step))
 
 
+def take_rows(matrix: Any, rows: NDArray[np.int64]) -> Any:
+    """Return some rows of a matrix, ascending; of one in a file no more is at hand than a part.
+
+    Taken at once, rows from everywhere would have the system bring nearly the whole file to hand.
+    """
+    if _mapped_one(matrix) is None:
+        return matrix[rows]
+    picked = np.empty((len(rows), *matrix.shape[1:]), matrix.dtype)
+    for part in parts_of(len(matrix), matrix.shape[1] * matrix.itemsize):
+        here = slice(*np.searchsorted(rows, [part.start, part.stop]))
+        if here.start < here.stop:
+            picked[here] = matrix[rows[here]]
+            forget(matrix)
+    return picked
+
+
 def row_sums(matrix: NDArray[Any]) -> NDArray[Any]:
     """Return the sum of each row (n,), without having all of the matrix in memory."""
     sums = np.empty(len(matrix), matrix.dtype)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.manifest import StoredArray
-from proptrain.data.mapped import parts_of, room_for
+from proptrain.data.mapped import SMALL, parts_of, room_for
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -30,6 +30,8 @@ from proptrain.errors import (
     UnwritableOutputError,
 )
 
+GAP = 1 << 20
+"""Bytes that are read and not used sooner than to ask a store again, which takes as long."""
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)")
 
 
@@ -107,7 +109,11 @@ class SharedFolder:
             return shape, dtype
 
     def read_rows(self, name: str, rows: slice | NDArray[Any]) -> NDArray[Any]:
-        """Return some rows of a matrix: a run of them is read as it lies, others part by part."""
+        """Return some rows of a matrix: a run of them is read as it lies, others run by run.
+
+        Rows that lie near each other are one run, with what is between them: to ask once more costs
+        more than to read that.
+        """
         with self._open(name) as file:
             shape, dtype, first = self._header(name, file, file.size())
             if len(shape) != 2:
@@ -125,11 +131,10 @@ class SharedFolder:
                 return run(rows)
             picked = np.empty((len(rows), shape[1]), dtype)
             order = np.argsort(rows, kind="stable")
-            for part in parts_of(shape[0], row_bytes):
-                low, high = np.searchsorted(rows, [part.start, part.stop], sorter=order)
-                if low < high:
-                    wanted = order[low:high]
-                    picked[wanted] = run(part)[rows[wanted] - part.start]
+            gap, longest = (max(1, size // max(1, row_bytes)) for size in (GAP, SMALL))
+            for wanted in runs_of(rows, order, gap, longest):
+                low, high = int(rows[wanted[0]]), int(rows[wanted[-1]]) + 1
+                picked[wanted] = run(slice(low, high))[rows[wanted] - low]
             return picked
 
     def map(self, name: str) -> NDArray[Any]:
@@ -238,6 +243,24 @@ class SharedFolder:
 
     def _broken(self, name: str, what: str) -> FileFormatError:
         return FileFormatError(f"{self.address}/{name} {what}. Write it again.")
+
+
+def runs_of(
+    rows: NDArray[Any], order: NDArray[np.intp], gap: int, longest: int
+) -> list[NDArray[np.intp]]:
+    """Cut an order of rows, which sorts them, where a gap is wide, or a run would grow too long.
+
+    >>> rows = np.array([9, 0, 1, 30, 8])
+    >>> [rows[run].tolist() for run in runs_of(rows, np.argsort(rows), gap=5, longest=9)]
+    [[0, 1], [8, 9], [30]]
+    """
+    if not len(order):
+        return []
+    places = rows[order].astype(np.int64)
+    begins = np.diff(places, prepend=places[:1]) > gap
+    starts = np.maximum.accumulate(np.where(begins, places, places[:1]))
+    part = (places - starts) // longest
+    return np.split(order, np.flatnonzero(begins[1:] | (np.diff(part) != 0)) + 1)
 
 
 @dataclass(frozen=True)

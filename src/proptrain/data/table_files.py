@@ -193,6 +193,15 @@ def _has_width(kind: Any) -> bool:
     return bool(pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind))
 
 
+def parquet_batches(file: Any, n_rows: int, columns: list[str] | None = None) -> Iterator[Any]:
+    """Yield the rows of an open Parquet file, some at a time, with one row group in memory.
+
+    Asked for all row groups at once, pyarrow would take memory for the whole file.
+    """
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(n_rows, row_groups=[group], columns=columns)
+
+
 def check_row_count(path: Path, n_rows: int) -> None:
     """Raise for a file that claims far more rows than its size can hold.
 

@@ -10,19 +10,20 @@ from typing import BinaryIO
 
 from proptrain.errors import FileFormatError
 
-LARGE = 1 << 24
+LARGE, LARGE_TEXT = 1 << 26, 1 << 24
 MOST_TIMES = 100
-"""What is larger than 16 MB may have been compressed to a hundredth, not to less.
+"""What is larger than 64 MB may have been compressed to a hundredth, not to less; text of more than
+16 MB, since a parser makes ten times as much of it in memory."""
 
-In memory a parser makes ten times as much of it."""
 
-
-def check_growth(name: str, n_packed: int, n_unpacked: int, advice: str) -> None:
+def check_growth(
+    name: str, n_packed: int, n_unpacked: int, advice: str, *, large: int = LARGE
+) -> None:
     """Raise for what is small and would fill the memory, or the disk, when unpacked.
 
     >>> check_growth("features.npy", 10**6, 90 * 10**6, "Save it sparse.")
     """
-    if n_unpacked > max(LARGE, MOST_TIMES * n_packed):
+    if n_unpacked > max(large, MOST_TIMES * n_packed):
         raise FileFormatError(
             f"{name} would grow from {n_packed:,} bytes to {n_unpacked:,} or more, as in an "
             "archive that was made to fill the memory, and is not unpacked. If it is your own: "
@@ -66,7 +67,7 @@ class _Growing(io.RawIOBase):
         self._n_unpacked += n_read
         advice = "unpack it yourself, with gunzip."
         try:
-            check_growth(self._name, self._n_packed, self._n_unpacked, advice)
+            check_growth(self._name, self._n_packed, self._n_unpacked, advice, large=LARGE_TEXT)
         except FileFormatError as error:
             self.refusal = error
             raise

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.data.mapped import forget, row_sums
+from proptrain.data.mapped import forget, row_sums, take_rows
 from proptrain.train.adam import Adam
 from proptrain.train.backend import Backend
 from proptrain.train.learner import Forward, Targets, finite, judged_rows
@@ -180,6 +180,6 @@ class BatchLearner:
         return forward(drop=drop)
 
     def _targets(self, soft_labels: NDArray[Any], rows: NDArray[np.int64]) -> Targets:
-        targets = Targets(soft_labels[rows], self._loss_weight, self._backend)
+        targets = Targets(take_rows(soft_labels, rows), self._loss_weight, self._backend)
         forget(soft_labels)
         return targets

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.data.mapped import row_sums
+from proptrain.data.mapped import row_sums, take_rows
 from proptrain.errors import TrainingError
 from proptrain.kernels import agreement, count_alike
 from proptrain.train.backend import Backend
@@ -94,8 +94,9 @@ class Forward:
         backend: Backend,
     ) -> None:
         self._network, needed = model.narrowed(rows)
-        all_of_them = needed is None or len(needed) == features.shape[0]
-        self._features = backend.features(features if all_of_them else features[needed])
+        if needed is not None and len(needed) < features.shape[0]:
+            features = take_rows(features, needed)
+        self._features = backend.features(features)
         self._backend = backend
 
     def __call__(self, *, drop: bool = False) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,0 +1,265 @@
+"""What propagation and training take, as functions of the sizes, the machines and a few prices.
+
+Counts (entries multiplied, bytes sent, pieces cut) follow from what the engines do; prices are
+found by `fit`. Nothing is taken to overlap: computing, network and disk add up. The edges lead
+anywhere, so that a graph with communities, renumbered, sends less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proptrain.kernels.columns import WIDTHS
+
+STEPS = 10
+PROPAGATIONS = 3
+"""Of the training labels, of the stopping labels, of the predictions."""
+_FLOAT = 4
+_STATES = 3
+"""That the engine from disk has in memory: the signal, before and after a step."""
+_MATRICES = 4
+"""Of nodes × classes, that lie on disk at the same time at most."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A graph, its classes, and the table that is trained on."""
+
+    nodes: int
+    entries: int
+    columns: int
+    features: int = 100
+    hidden: int = 64
+
+    @property
+    def matrix(self) -> int:
+        """Bytes of a matrix of nodes × classes."""
+        return self.nodes * self.columns * _FLOAT
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that the network has."""
+        return (self.features + 1) * self.hidden + (self.hidden + 1) * self.columns
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Machines that are all alike; rates are in bytes a second."""
+
+    count: int = 1
+    memory: float = 64e9
+    cores: int = 16
+    use: float = 0.5
+    """What so many cores bring, as a share of so many times one: they wait for one memory."""
+    network: float = 1.25e9
+    disk: float = 0.5e9
+
+    @property
+    def speed(self) -> float:
+        """Cores of one machine, as far as they are of use."""
+        return max(1.0, self.cores * self.use)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Seconds of one core; bytes for what processes have without any graph."""
+
+    multiply: float
+    """For an entry and a column, in one step."""
+    hand_on: float
+    """For a byte that goes from block to block."""
+    task: float
+    """For a task: of the one process that tells all others what to do."""
+    piece: float
+    """For what goes from one block to another in a step: blocks × blocks of them; likewise."""
+    train: float
+    """For a multiplication of the network and a row, in one epoch."""
+    blocked_base: float = 0.0
+    ray_base: float = 0.0
+    """For each core."""
+    train_base: float = 0.0
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds, by what they go to."""
+
+    computing: float = 0.0
+    telling: float = 0.0
+    """Tasks and pieces, which one process has to do with."""
+    network: float = 0.0
+    disk: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of them: nothing overlaps."""
+        return self.computing + self.telling + self.network + self.disk
+
+    def times(self, factor: float) -> Time:
+        """Return the time of doing it so often."""
+        return Time(*(factor * part for part in vars(self).values()))
+
+
+# --- what there is to do --------------------------------------------------------------------------
+
+
+def graph_bytes(size: Size, blocks: int = 1) -> float:
+    """Return what the graph's folder has: neighbours, where rows begin, degrees, and headers."""
+    return 4 * size.entries + 12 * size.nodes + 128 * (2 * blocks + 1) + 4 * blocks
+
+
+def needed_rows(size: Size, blocks: int) -> float:
+    """Return how many rows of the state a block needs if its neighbours are anywhere.
+
+    Of n rows, e draws leave each out with probability exp(-e / n); locality makes it fewer.
+
+    >>> round(needed_rows(Size(1000, 4000, 1), 4))
+    724
+    """
+    own = size.nodes / blocks
+    if not size.nodes:
+        return 0.0
+    return own + (size.nodes - own) * -math.expm1(-size.entries / blocks / size.nodes)
+
+
+def exchanged_bytes(size: Size, blocks: int, width: int) -> float:
+    """Return what all blocks together are sent in one step, their own rows included."""
+    return blocks * needed_rows(size, blocks) * width * _FLOAT
+
+
+def network_bytes(size: Size, machines: int, blocks: int, width: int) -> float:
+    """Return what one machine receives from others in one step; blocks are those of all."""
+    return exchanged_bytes(size, blocks, width) / machines * (1 - 1 / machines)
+
+
+def rounds_of(columns: int, width: int) -> int:
+    """Return how often all steps are gone through, with so many columns at a time."""
+    return -(-columns // width)
+
+
+def multiplied(size: Size, width: int) -> float:
+    """Return entries × columns × steps of a propagation; columns are padded to a kernel's width."""
+    return float(STEPS * size.entries * width * rounds_of(size.columns, width))
+
+
+def network_work(size: Size) -> float:
+    """Return the multiplications of the network in an epoch."""
+    return float(size.nodes * (size.features * size.hidden + size.hidden * size.columns))
+
+
+def batch_row(size: Size) -> int:
+    """Return the bytes that a row of a batch takes, as `fit_from_disk` reckons."""
+    return _FLOAT * (2 * size.features + 4 * size.hidden + 10 * size.columns)
+
+
+# --- one machine, from disk -----------------------------------------------------------------------
+
+
+def blocked_memory(size: Size, width: int, prices: Prices) -> float:
+    """Return what the process has at its peak: states of some columns, and factors."""
+    return prices.blocked_base + size.nodes * (_STATES * width + 3) * _FLOAT
+
+
+def blocked_width(size: Size, machine: Machines, prices: Prices) -> int | None:
+    """Return how many columns go through the steps together, as the engine chooses; or None."""
+    fits = [w for w in WIDTHS if blocked_memory(size, w, prices) <= machine.memory]
+    return _narrowest(size.columns, fits)
+
+
+def _narrowest(columns: int, fits: Sequence[int]) -> int | None:
+    """Return the narrowest width that needs no more rounds than the widest, as the engines do."""
+    if not fits:
+        return None
+    n_rounds = rounds_of(columns, fits[-1])
+    return next(width for width in fits if width * n_rounds >= columns)
+
+
+def blocked_time(size: Size, machine: Machines, width: int, prices: Prices) -> Time:
+    """Return the time of one propagation from disk.
+
+    The system keeps in memory what is left of it: what does not fit is read in each pass. In each
+    round of columns the signal is read, and the result read and written, by rows that hold all.
+    """
+    n_rounds = rounds_of(size.columns, width)
+    left = machine.memory - blocked_memory(size, width, prices)
+    graph = graph_bytes(size)
+    passes = 1 if graph <= left else STEPS * n_rounds
+    matrices = 1 if graph + 2 * size.matrix <= left else n_rounds
+    read = passes * graph + 3 * matrices * size.matrix
+    computing = prices.multiply * multiplied(size, width) / machine.speed
+    return Time(computing=computing, disk=read / machine.disk)
+
+
+# --- several machines, with Ray -------------------------------------------------------------------
+
+
+def ray_memory(size: Size, machines: Machines, blocks: int, width: int, prices: Prices) -> float:
+    """Return what a machine has at its peak: blocks, signal and result, pieces, running tasks."""
+    count = machines.count
+    share = (4 * size.entries + 24 * size.nodes + 2 * size.matrix) / count
+    pieces = 2 * exchanged_bytes(size, blocks, width) / count
+    at_once = min(machines.cores, blocks / count)
+    task = (needed_rows(size, blocks) + 2 * size.nodes / blocks) * width * _FLOAT
+    return prices.ray_base * machines.cores + share + pieces + at_once * task
+
+
+def ray_time(size: Size, machines: Machines, blocks: int, width: int, prices: Prices) -> Time:
+    """Return the time of one propagation on a cluster; a task has one core."""
+    count, n_rounds = machines.count, rounds_of(size.columns, width)
+    handed_on = STEPS * n_rounds * exchanged_bytes(size, blocks, width)
+    work = prices.multiply * multiplied(size, width) + prices.hand_on * handed_on
+    sent = STEPS * n_rounds * network_bytes(size, count, blocks, width)
+    tasks = STEPS * n_rounds * blocks
+    return Time(
+        computing=work / count / min(machines.speed, blocks / count),
+        telling=prices.task * tasks + prices.piece * tasks * blocks,
+        network=sent / machines.network,
+        disk=(graph_bytes(size, blocks) + size.matrix) / count / machines.disk,
+    )
+
+
+def best_plan(size: Size, machines: Machines, prices: Prices) -> tuple[int, int] | None:
+    """Return the number of all blocks that is quickest, and the columns at a time that fit then.
+
+    From one block a machine to two a core: more blocks keep more cores busy, and cost more pieces.
+    """
+    plans = []
+    for each in (2**power for power in range((2 * machines.cores).bit_length())):
+        blocks = each * machines.count
+        room = machines.memory
+        fits = [w for w in WIDTHS if ray_memory(size, machines, blocks, w, prices) <= room]
+        if (width := _narrowest(size.columns, fits)) is not None:
+            total = ray_time(size, machines, blocks, width, prices).total
+            plans.append((total, blocks, width))
+    return min(plans)[1:] if plans else None
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+def train_memory(size: Size, machines: Machines, batch: int, prices: Prices) -> float:
+    """Return what a process has at its peak, with its part of a batch."""
+    rows = min(batch, size.nodes) / machines.count
+    return prices.train_base + rows * batch_row(size)
+
+
+def train_time(size: Size, machines: Machines, batch: int, epochs: int, prices: Prices) -> Time:
+    """Return the time of so many epochs; gradients are added up over the network in each batch."""
+    count = machines.count
+    table = (size.nodes * size.features * _FLOAT + 2 * size.matrix) / count
+    left = machines.memory - train_memory(size, machines, batch, prices)
+    batches = -(-size.nodes // batch)
+    gradients = 2 * size.parameters * _FLOAT * (1 - 1 / count)
+    return Time(
+        computing=epochs * prices.train * network_work(size) / count / machines.speed,
+        network=epochs * batches * gradients / machines.network,
+        disk=(1 if table <= left else epochs) * table / machines.disk,
+    )
+
+
+def storage_bytes(size: Size) -> float:
+    """Return what must lie on disk: graph, features, and soft labels and predictions meanwhile."""
+    features = size.nodes * size.features * _FLOAT
+    return graph_bytes(size) + features + _MATRICES * size.matrix

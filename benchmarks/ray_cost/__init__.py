@@ -1,0 +1,1 @@
+"""What Ray itself costs, beside the engines of one machine, at three sizes."""

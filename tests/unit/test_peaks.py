@@ -1,0 +1,88 @@
+"""Whole commands stay within the memory that they are given, at the peak of a process of their own.
+
+Each is run on something small first, which compiles and loads what it needs, and has a peak of its
+own; then with a limit that is far below what the same would take in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from proptrain.data.synthetic_disk import write_synthetic
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells peaks")
+
+WITHIN = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+from proptrain import cli
+from proptrain.classifier import GraphClassifier
+from proptrain.memory import give_back, peak_memory, resident_memory
+
+before = GraphClassifier._settings
+GraphClassifier._settings = lambda *given: replace(before(*given), max_epochs=2)
+extra, small, large = int(sys.argv[1]), *map(json.loads, sys.argv[2:])
+
+def run(words, memory):
+    sys.argv = ["proptrain", *words, "--memory", str(memory), "--force", "--json"]
+    try:
+        cli.main()
+    except SystemExit as left:
+        if left.code:
+            raise
+
+run(small, "64GB")
+give_back()
+Path("/proc/self/clear_refs").write_text("5")
+limit = resident_memory() + extra
+run(large, limit)
+print(json.dumps({"limit": limit, "peak": peak_memory()}))
+"""
+
+
+def told_within(extra, small, large):
+    """Run a command with so many bytes beside what the process has; returns limit and peak."""
+    words = [str(extra), *(json.dumps([str(w) for w in words]) for words in (small, large))]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHIN, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def write_edges(path, n_edges):
+    random = np.random.default_rng(0)
+    ends = random.integers(n_edges // 4, size=(2, n_edges))
+    pq.write_table(pa.table({"source": ends[0], "target": ends[1]}), path, row_group_size=1 << 18)
+
+
+def test_a_build_stays_within_its_memory(tmp_path):
+    for name, n_edges in (("small", 1000), ("large", 9_000_000)):
+        write_edges(tmp_path / f"{name}.parquet", n_edges)
+    words = [
+        ["graph", "build", tmp_path / f"{name}.parquet", "--out", tmp_path / name]
+        for name in ("small", "large")
+    ]
+    told = told_within(200_000_000, *words)  # the edges alone are 144 MB, sorted twice that
+    assert told["peak"] <= told["limit"]
+
+
+def test_a_fit_from_disk_stays_within_its_memory(tmp_path):
+    sizes = {"small": (2000, 6000, 20), "large": (300_000, 900_000, 300)}
+    words = []
+    for name, (n_nodes, n_edges, n_features) in sizes.items():
+        place = tmp_path / name
+        write_synthetic(place, n_nodes, n_edges, 20, n_features=n_features, memory="8GB")
+        given = ["--edges", place / "graph", "--features", place / "features.npy"]
+        given += ["--labels", place / "labels.npy", "--out", tmp_path / f"{name}-model"]
+        words.append(["fit", "--engine", "blocked", "--method", "PTA(F)", *given])
+    told = told_within(350_000_000, *words)  # the features alone are 360 MB
+    assert told["peak"] <= told["limit"]
