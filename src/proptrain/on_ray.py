@@ -208,8 +208,17 @@ def _check_answers(address: str) -> None:
 
 
 def _nodes() -> list[dict[str, Any]]:
+    """Return the machines that do tasks, of which there must be one."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return [node for node in nodes if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    alive = [node for node in nodes if node["Alive"]]
+    working = [node for node in alive if node["Resources"].get("CPU", 0) >= 1]
+    if not working:
+        raise ClusterError(
+            f"The cluster must have a machine with a CPU for tasks, but none of its {len(alive)} "
+            "has one. Add a machine (ray start --address=…), or start these with --num-cpus=1 or "
+            "more."
+        )
+    return working
 
 
 @cache

@@ -58,3 +58,26 @@ def test_an_address_where_nobody_answers_is_told_at_once(on_ray):
 def test_what_is_no_address(on_ray, address):
     with pytest.raises(InvalidInputError, match="must be host:port of a cluster's head"):
         on_ray.RayCrew(address)
+
+
+def node(**resources):
+    return {"Alive": True, "Resources": resources, "NodeID": "1", "NodeManagerAddress": "h"}
+
+
+@pytest.fixture
+def crew_of(on_ray, monkeypatch):
+    """Return a crew of a cluster that says to have these machines."""
+
+    def make(*nodes):
+        monkeypatch.setattr(on_ray.ray, "is_initialized", lambda: True)
+        monkeypatch.setattr(on_ray.ray, "nodes", lambda: list(nodes))
+        return on_ray.RayCrew()
+
+    return make
+
+
+def test_machines_without_a_cpu_do_no_tasks(crew_of):
+    gone = {**node(CPU=8, memory=1e9), "Alive": False}
+    crew = crew_of(node(memory=1e9), node(CPU=0, memory=1e9), gone)
+    with pytest.raises(ClusterError, match="none of its 2 has one.*--num-cpus=1"):
+        _ = crew.task_memory
