@@ -30,6 +30,10 @@ class OneProcess:
     def see(self, folder):
         assert folder.local is not None
 
+    def hire(self, n_workers):
+        assert n_workers is None
+        return 1
+
     def train(self, job, n_workers, storage):
         return job.run(ALONE, None)
 

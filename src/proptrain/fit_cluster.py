@@ -94,7 +94,11 @@ class TrainingJob:
 class TrainingCrew(Crew, Protocol):
     """A crew that can also train."""
 
-    def train(self, job: TrainingJob, n_workers: int | None, storage: SharedFolder) -> Trained:
+    def hire(self, n_workers: int | None) -> int:
+        """Return how many processes train if so many are wanted, or raise if they cannot."""
+        ...
+
+    def train(self, job: TrainingJob, n_workers: int, storage: SharedFolder) -> Trained:
         """Have so many processes train together, with snapshots in a shared folder."""
         ...
 
@@ -162,6 +166,7 @@ def fit_on_cluster(
             f"y must have a label or a marker for each of the graph's {shared.n_nodes:,} nodes, "
             f"got {len(codes):,}."
         )
+    n_trainers = crew.hire(n_workers)
     crew.see(work)
     engine = ClusterEngine(shared, crew, classifier.normalisation)
     task = _Task(engine, work, classifier, len(classes), on_step)
@@ -180,7 +185,7 @@ def fit_on_cluster(
         random.randint(2**31 - 1),
         batch_size or shared.n_nodes,
     )
-    trained = crew.train(job, n_workers, work)
+    trained = crew.train(job, n_trainers, work)
     for epoch, accuracy in enumerate(trained.history.stop_accuracy):
         if on_epoch is not None:
             on_epoch(epoch, accuracy)

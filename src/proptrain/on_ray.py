@@ -44,6 +44,8 @@ REACH_SECONDS = 5.0
 """How long to wait for a cluster to answer."""
 RETRIES = 5
 """How often a task is done again after its worker or machine was lost."""
+PATIENCE = 30
+"""How often the start of training is tried again; each time waits a minute for machines."""
 _HALF = 2
 """Of a machine's store, what a task is given and what it returns; others run beside it."""
 
@@ -111,8 +113,20 @@ class RayCrew:
                     "Give one that all share (--shared), mounted everywhere or such as s3://…."
                 )
 
-    def train(self, job: TrainingJob, n_workers: int | None, storage: SharedFolder) -> Trained:
-        """Have so many processes train together, one on each machine unless told otherwise."""
+    def hire(self, n_workers: int | None) -> int:
+        """Return how many processes train, one on each machine unless told otherwise."""
+        nodes = _nodes()
+        # A process has a CPU of its own. Ray would wait for more of them to come, for ever.
+        room = sum(int(node["Resources"]["CPU"]) for node in nodes)
+        if n_workers is not None and not 1 <= n_workers <= room:
+            raise ClusterError(
+                f"Between 1 and {room} processes can train on this cluster, which has {room} CPUs "
+                f"on {len(nodes)} machines; got {n_workers}. Give fewer --workers, or add machines."
+            )
+        return n_workers or len(nodes)
+
+    def train(self, job: TrainingJob, n_workers: int, storage: SharedFolder) -> Trained:
+        """Have so many processes train together."""
         from ray import train
         from ray.train.torch import TorchConfig, TorchTrainer
 
@@ -121,12 +135,14 @@ class RayCrew:
             train_loop_config={"job": job},
             torch_config=TorchConfig(backend="gloo"),  # our kernels compute on CPUs
             scaling_config=train.ScalingConfig(
-                num_workers=n_workers or len(_nodes()), placement_strategy="SPREAD"
+                num_workers=n_workers, placement_strategy="SPREAD"
             ),
             run_config=train.RunConfig(
                 name="training",
                 storage_path=storage.address,
-                failure_config=train.FailureConfig(max_failures=RETRIES),
+                failure_config=train.FailureConfig(
+                    max_failures=RETRIES, controller_failure_limit=PATIENCE
+                ),
                 checkpoint_config=train.CheckpointConfig(num_to_keep=2),
             ),
         )

@@ -81,3 +81,10 @@ def test_machines_without_a_cpu_do_no_tasks(crew_of):
     crew = crew_of(node(memory=1e9), node(CPU=0, memory=1e9), gone)
     with pytest.raises(ClusterError, match="none of its 2 has one.*--num-cpus=1"):
         _ = crew.task_memory
+
+
+def test_more_trainers_than_there_are_cpus_are_refused(crew_of):
+    crew = crew_of(node(CPU=2, memory=1e9), node(CPU=1.5, memory=1e9))
+    assert [crew.hire(n) for n in (None, 1, 3)] == [2, 1, 3]
+    with pytest.raises(ClusterError, match="Between 1 and 3 processes.* on 2 machines; got 4"):
+        crew.hire(4)
