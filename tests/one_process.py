@@ -20,7 +20,7 @@ class OneProcess:
         self.calls.append(function.__name__)
         given = [one.value if isinstance(one, Kept) else one for one in arguments]
         told = function(*given)
-        results = told if n_results > 1 else (told if isinstance(told, tuple) else (told,))
+        results = told if n_results > 1 else (told,)  # as Ray has it, even if it is a tuple
         assert len(results) == n_results
         return [Kept(result) for result in results]
 

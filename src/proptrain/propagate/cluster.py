@@ -162,10 +162,11 @@ class ClusterEngine:
         """Have all steps taken for some columns."""
         crew, own = self.crew, self._own_shares()
         n_blocks, before = len(own), list[Reference]()
-        pieces = [
-            crew.call(first_pieces, *parts, source, columns, n_results=n_blocks)
+        told = [
+            crew.call(first_pieces, *parts, source, columns, n_results=1 + n_blocks)
             for parts, source in zip(own, sources, strict=True)
         ]
+        pieces = [sent for _, *sent in told]
         for number, neighbours in enumerate(mixing, start=1):
             is_last = number == len(mixing)
             step = Step(columns, width, neighbours, is_last)

@@ -112,10 +112,13 @@ def sends_of(*needs: NDArray[np.int32]) -> Sends:
 
 def first_pieces(
     share: Share, sends: Sends, signal: NDArray[Any], columns: slice
-) -> tuple[NDArray[Any], ...]:
-    """Return a piece of the signal for each worker, with the factors of its rows."""
+) -> tuple[Any, ...]:
+    """Return a sign that it is done, and a piece of the signal, times its factors, for each worker.
+
+    The sign is there as in `take_step`: a single result would come as a tuple, several come apart.
+    """
     scaled = signal[:, columns] * share.into.astype(signal.dtype)[:, None]
-    return tuple(sends.cut(scaled))
+    return True, *sends.cut(scaled)
 
 
 def take_step(
