@@ -144,16 +144,16 @@ class RayCrew:
                     max_failures=RETRIES, controller_failure_limit=PATIENCE
                 ),
                 checkpoint_config=train.CheckpointConfig(num_to_keep=2),
+                callbacks=[_surrender()],
             ),
         )
         try:
             with _ours():
                 result = trainer.fit()
         except train.TrainingFailedError as error:
-            failures = getattr(error, "worker_failures", {}).values()
-            for cause in map(_cause_of, failures):
-                if isinstance(cause, ProptrainError):
-                    raise cause from error
+            cause = getattr(error, "controller_failure", None)
+            if isinstance(cause, ProptrainError):
+                raise cause from error
             raise ClusterError(f"Training on the cluster failed: {error}") from error
         assert result.checkpoint is not None  # there is one after each epoch
         with result.checkpoint.as_directory() as folder:
@@ -264,6 +264,23 @@ def _cause_of(error: BaseException) -> BaseException:
     while isinstance(inner := getattr(error, "cause", None), BaseException):
         error = inner
     return error
+
+
+def _surrender() -> Any:
+    """Return what has ray.train give up when a process says that the work cannot be done.
+
+    Its own way is to begin again after whatever happened: right for a lost machine, but a broken
+    file stays broken.
+    """
+    from ray import train
+
+    class Surrender(train.UserCallback):  # type: ignore[misc]
+        def after_exception(self, run_context: Any, worker_exceptions: dict[int, Any]) -> None:  # noqa: ARG002
+            for cause in map(_cause_of, worker_exceptions.values()):
+                if isinstance(cause, ProptrainError):
+                    raise cause
+
+    return Surrender()
 
 
 class _RayKeeper:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import proptrain
-from proptrain.errors import ClusterError, InvalidInputError
+from proptrain.errors import ClusterError, InvalidInputError, TrainingError
 
 PACKAGE = Path(proptrain.__file__).parent
 
@@ -88,3 +88,12 @@ def test_more_trainers_than_there_are_cpus_are_refused(crew_of):
     assert [crew.hire(n) for n in (None, 1, 3)] == [2, 1, 3]
     with pytest.raises(ClusterError, match="Between 1 and 3 processes.* on 2 machines; got 4"):
         crew.hire(4)
+
+
+def test_training_is_given_up_by_our_errors_and_begun_again_after_a_loss(on_ray):
+    surrender, lost = on_ray._surrender(), RuntimeError("Connection closed by peer")
+    surrender.after_exception(None, {0: lost})
+    wrapped = RuntimeError("in a task")
+    wrapped.cause = TrainingError("no finite loss")
+    with pytest.raises(TrainingError, match="no finite loss"):
+        surrender.after_exception(None, {0: lost, 1: wrapped})
