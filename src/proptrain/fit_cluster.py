@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from proptrain.classifier import is_reached
+from proptrain.data.disk_nodes import check_rows
+from proptrain.data.mapped import parts_of
 from proptrain.data.row_parts import RowParts, part_name
 from proptrain.data.shared import SharedFile, SharedFolder
 from proptrain.data.shared_graph import SharedGraph
@@ -170,6 +172,7 @@ def fit_on_cluster(
     crew.see(work)
     engine = ClusterEngine(shared, crew, classifier.normalisation)
     task = _Task(engine, work, classifier, len(classes), on_step)
+    task.check_features(source)
     watched = stop if stop.size else train
     soft_labels, reached = task.spread_labels("soft", codes, train)
     stop_labels, _ = task.spread_labels("stop", codes, watched)
@@ -202,6 +205,16 @@ class _Task:
     classifier: PTAClassifier
     n_classes: int
     on_step: OnStep | None
+
+    def check_features(self, features: SharedFile) -> None:
+        """Have all features looked at, before anything is made of them."""
+        crew = self.engine.crew
+        # As many rows as a block has: whose they are does not matter here, and a run is read fast.
+        checks = [
+            crew.call(check_feature_rows, features, rows, apart=True)[0]
+            for rows in self.engine.rows
+        ]
+        crew.get(checks)
 
     def spread_labels(
         self, name: str, codes: NDArray[np.int64], known: NDArray[np.int64]
@@ -249,6 +262,15 @@ class _Task:
 
         scheme = self.classifier._scheme()
         return self.engine.spread(sources, self.n_classes, np.float32, scheme, fixed, tell)
+
+
+def check_feature_rows(features: SharedFile, rows: slice) -> int:
+    """Raise unless the features of some rows can be computed with; returns how many rows."""
+    shape, dtype = features.folder.look(features.name)
+    for part in parts_of(rows.stop - rows.start, shape[1] * dtype.itemsize):
+        some = slice(rows.start + part.start, rows.start + part.stop)
+        check_rows(features.folder.read_rows(features.name, some), features.name, some)
+    return rows.stop - rows.start
 
 
 def label_rows(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:

@@ -77,3 +77,31 @@ def test_what_cannot_be_fitted_on_a_cluster(made, tmp_path):
     with pytest.raises(FileFormatError, match=r"words\.npy is no \.npy array"):
         fit(classifier(), tmp_path / "words.npy")
     assert not list(tmp_path.glob(".proptrain-*"))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_features_are_looked_at_before_anything_is_made_of_them(
+    made, tmp_path, monkeypatch, number
+):
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 320)  # ten rows
+    features = np.array(made.features)
+    features[333, 3] = number
+    np.save(tmp_path / "x.npy", features)
+    crew = OneProcess()
+
+    def fit_by_crew():
+        with work_folder(tmp_path) as work:
+            fit_on_cluster(
+                classifier(), made.folder / "graph", tmp_path / "x.npy", made.y, crew, work
+            )
+
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    ways = (
+        fit_by_crew,
+        lambda: fit_from_disk(classifier(), made.folder / "graph", mapped, made.y),
+    )
+    told = r"finite numbers that fit float32; x\.npy has others between rows 33\d and 34\d"
+    for fit in ways:
+        with pytest.raises(InvalidInputError, match=told):
+            fit()
+    assert set(crew.calls) == {"check_feature_rows"}
