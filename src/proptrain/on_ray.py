@@ -17,8 +17,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from proptrain.data.shared import SharedFolder
-from proptrain.errors import ClusterError, InvalidInputError, MissingPackageError, ProptrainError
+from proptrain.errors import (
+    ClusterError,
+    InvalidInputError,
+    MissingPackageError,
+    NotEnoughMemoryError,
+    ProptrainError,
+)
 from proptrain.fit_cluster import SEEN, TrainingJob, sees
 from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.normalisation import Normalisation
@@ -46,6 +54,8 @@ RETRIES = 5
 """How often a task is done again after its worker or machine was lost."""
 PATIENCE = 30
 """How often the start of training is tried again; each time waits a minute for machines."""
+_NO_MEMORY = (MemoryError, exceptions.OutOfMemoryError, torch.OutOfMemoryError)
+"""Of NumPy; of Ray, which ends processes before the system does; of a GPU."""
 _HALF = 2
 """Of a machine's store, what a task is given and what it returns; others run beside it."""
 
@@ -248,11 +258,12 @@ def _ours() -> Iterator[None]:
     try:
         yield
     except exceptions.RayTaskError as error:
-        cause = _cause_of(error)
-        if isinstance(cause, ProptrainError):
-            raise cause from error
+        if (ours := _in_our_words(error)) is not None:
+            raise ours from error
         raise
     except exceptions.RayError as error:
+        if (ours := _in_our_words(error)) is not None:
+            raise ours from error
         raise ClusterError(
             f"The cluster gave the work up: {error}. The output was not written. Look at its "
             "machines (ray status), and try again."
@@ -266,6 +277,21 @@ def _cause_of(error: BaseException) -> BaseException:
     return error
 
 
+def _in_our_words(error: BaseException) -> ProptrainError | None:
+    """Return our error for what was raised elsewhere; None if it is not for us to say."""
+    cause = _cause_of(error)
+    if isinstance(cause, ProptrainError):
+        return cause
+    first = (str(cause).splitlines() or [type(cause).__name__])[0].rstrip(".")
+    if not (isinstance(cause, _NO_MEMORY) or "can't allocate memory" in first):  # torch's on CPUs
+        return None
+    return NotEnoughMemoryError(
+        f"A machine of the cluster has too little memory for its part of the work: {first}. Take "
+        "larger machines, fewer CPUs on each (ray start --num-cpus), a graph with more --blocks, "
+        "or for the training a smaller --batch-size."
+    )
+
+
 def _surrender() -> Any:
     """Return what has ray.train give up when a process says that the work cannot be done.
 
@@ -276,9 +302,9 @@ def _surrender() -> Any:
 
     class Surrender(train.UserCallback):  # type: ignore[misc]
         def after_exception(self, run_context: Any, worker_exceptions: dict[int, Any]) -> None:  # noqa: ARG002
-            for cause in map(_cause_of, worker_exceptions.values()):
-                if isinstance(cause, ProptrainError):
-                    raise cause
+            for ours in map(_in_our_words, worker_exceptions.values()):
+                if ours is not None:
+                    raise ours
 
     return Surrender()
 

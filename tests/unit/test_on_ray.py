@@ -9,10 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import proptrain
-from proptrain.errors import ClusterError, InvalidInputError, TrainingError
+from proptrain.errors import (
+    ClusterError,
+    InvalidInputError,
+    NotEnoughMemoryError,
+    TrainingError,
+)
 
 PACKAGE = Path(proptrain.__file__).parent
 
@@ -97,3 +104,24 @@ def test_training_is_given_up_by_our_errors_and_begun_again_after_a_loss(on_ray)
     wrapped.cause = TrainingError("no finite loss")
     with pytest.raises(TrainingError, match="no finite loss"):
         surrender.after_exception(None, {0: lost, 1: wrapped})
+
+
+def test_a_machine_without_the_memory_is_told_with_advice(on_ray):
+    exceptions = on_ray.exceptions
+    try:
+        np.empty(2**60, np.uint8)
+    except MemoryError as error:
+        numpys = exceptions.RayTaskError("take_step", "a traceback", error)
+    rays = exceptions.OutOfMemoryError("Task was killed due to the node running low on memory.")
+    try:
+        torch.empty(2**60)
+    except RuntimeError as error:
+        torchs = exceptions.RayTaskError("tell_rows", "a traceback", error)
+    for error in (numpys, rays, torchs):
+        with pytest.raises(NotEnoughMemoryError, match=r"too little memory.*more --blocks"):
+            with on_ray._ours():
+                raise error
+        with pytest.raises(NotEnoughMemoryError, match="a smaller --batch-size"):
+            on_ray._surrender().after_exception(None, {0: error})
+    with pytest.raises(exceptions.RayTaskError), on_ray._ours():  # a mistake of ours stays one
+        raise exceptions.RayTaskError("take_step", "a traceback", KeyError("x"))
