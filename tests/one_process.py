@@ -8,7 +8,7 @@ from proptrain.train.team import ALONE
 class OneProcess:
     """Does every task at once, and keeps what it brings in memory, where nobody can write to it."""
 
-    task_memory = 10**12
+    task_memory = machine_memory = 10**12
 
     def __init__(self):
         self.calls = []

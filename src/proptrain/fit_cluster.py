@@ -28,7 +28,7 @@ from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
-from proptrain.from_disk import FittedFromDisk, check_able
+from proptrain.from_disk import FittedFromDisk, check_able, fitting_batch_size
 from proptrain.kernels import OnStep
 from proptrain.problem import label_roles
 from proptrain.propagate.cluster import ClusterEngine, Crew, Reference
@@ -96,6 +96,11 @@ class TrainingJob:
 class TrainingCrew(Crew, Protocol):
     """A crew that can also train."""
 
+    @property
+    def machine_memory(self) -> int:
+        """Bytes that processes may have on the smallest machine."""
+        ...
+
     def hire(self, n_workers: int | None) -> int:
         """Return how many processes train if so many are wanted, or raise if they cannot."""
         ...
@@ -146,7 +151,9 @@ def fit_on_cluster(
     ``features`` is a float32 .npy file that every machine sees; labels ``y`` (n,) are as in
     `PTAClassifier.fit`; both in the order of the graph's nodes. Soft labels, snapshots of the
     training and predictions go to ``work``, a shared folder: the result's distributions lie there.
-    Training is by ``n_workers`` processes, by default one on each machine.
+    Training is by ``n_workers`` processes, by default one on each machine; with the classifier's
+    ``batch_size`` None in one step for all nodes if that fits the smallest machine, else in batches
+    that do.
     """
     shared = graph if isinstance(graph, SharedGraph) else SharedGraph(graph)
     source = SharedFile.at(features)
@@ -176,7 +183,11 @@ def fit_on_cluster(
     watched = stop if stop.size else train
     soft_labels, reached = task.spread_labels("soft", codes, train)
     stop_labels, _ = task.spread_labels("stop", codes, watched)
-    batch_size = classifier.batch_size
+    # Whoever trains on a machine has at most a batch between them: its size is no matter of how
+    # many they are, and so is the model.
+    batch_size = classifier.batch_size or fitting_batch_size(
+        *shape, classifier.n_hidden, len(classes), crew.machine_memory
+    )
     job = TrainingJob(
         source,
         soft_labels,

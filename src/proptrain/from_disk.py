@@ -109,7 +109,7 @@ def fit_from_disk(
 
     soft_labels, watched = spread(train), stop if stop.size else train
     read_out = None if classifier.fast else lambda f: ensemble_predictions(f, engine, scheme)
-    batch_size = classifier.batch_size or _batch_size(
+    batch_size = classifier.batch_size or fitting_batch_size(
         disk.n_nodes, features.shape[1], classifier.n_hidden, len(classes), parse_memory(memory)
     )
     trained = train_predictor(
@@ -173,10 +173,10 @@ def _told(trained: Trained, features: Any, engine: BlockedEngine) -> NDArray[np.
     return told
 
 
-def _batch_size(
+def fitting_batch_size(
     n_nodes: int, n_features: int, n_hidden: int, n_classes: int, memory: int
 ) -> int | None:
-    """Return how many nodes can be trained on at a time; None if all can."""
+    """Return how many nodes can be trained on at a time within some memory; None if all can."""
     # A row: its features twice, hidden units with their gradients, scores, targets and more. Of the
     # limit itself, not of what is left of it: the same call shall train the same model.
     row = 4 * (2 * n_features + 4 * n_hidden + 10 * n_classes)

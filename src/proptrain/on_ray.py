@@ -90,6 +90,11 @@ class RayCrew:
             for node in _nodes()
         )
 
+    @property
+    def machine_memory(self) -> int:
+        """Bytes that processes may have on the smallest machine, beside the object store."""
+        return min(int(node["Resources"].get("memory", 0)) for node in _nodes())
+
     def put(self, value: Any) -> Any:
         """Have something kept in the object store."""
         return ray.put(value)

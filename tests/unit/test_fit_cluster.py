@@ -15,6 +15,7 @@ from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.disk_model import load_disk_model, save_disk_model
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.fit_cluster import fit_on_cluster, work_folder
+from proptrain.from_disk import fitting_batch_size
 
 N = 400
 
@@ -57,6 +58,19 @@ def test_it_is_the_fit_from_disk(made, tmp_path, batch_size, clamp):
     np.testing.assert_allclose(model.predictions, wanted.distributions, atol=1e-6)
     assert model.ids(slice(0, 2)).tolist() == [5, 6]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]  # nothing unfinished is left
+
+
+def test_a_batch_fits_the_smallest_machine(made, tmp_path):
+    crew, memory = OneProcess(), 1_000_000
+    crew.machine_memory = memory
+    graph = made.folder / "graph"
+    with work_folder(tmp_path) as work:
+        got = fit_on_cluster(classifier(), graph, made.path, made.y, crew, work)
+    wanted = fitting_batch_size(N, 8, classifier().n_hidden, 4, memory)
+    assert got.batch_size == wanted == 128
+    how = {"batch_size": wanted}
+    alike = fit_from_disk(classifier(**how), graph, made.features, made.y, memory="64GB")
+    assert got.trained.history == alike.trained.history
 
 
 def test_what_cannot_be_fitted_on_a_cluster(made, tmp_path):

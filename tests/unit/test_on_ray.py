@@ -90,6 +90,14 @@ def test_machines_without_a_cpu_do_no_tasks(crew_of):
         _ = crew.task_memory
 
 
+def test_the_smallest_machine_decides(crew_of):
+    gone = {**node(CPU=1, memory=1e6), "Alive": False}
+    few, many = ({"CPU": n, "object_store_memory": 5e9} for n in (2, 16))
+    crew = crew_of(node(**few, memory=4e9), node(**many, memory=8e9), gone)
+    assert crew.task_memory == 500_000_000
+    assert crew.machine_memory == 4_000_000_000
+
+
 def test_more_trainers_than_there_are_cpus_are_refused(crew_of):
     crew = crew_of(node(CPU=2, memory=1e9), node(CPU=1.5, memory=1e9))
     assert [crew.hire(n) for n in (None, 1, 3)] == [2, 1, 3]
