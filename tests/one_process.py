@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+
+from proptrain.fit_cluster import Trainers
 from proptrain.train.team import ALONE
 
 
@@ -30,12 +33,12 @@ class OneProcess:
     def see(self, folder):
         assert folder.local is not None
 
-    def hire(self, n_workers):
+    def hire(self, n_workers, device):
         assert n_workers is None
-        return 1
+        return Trainers(1, by_torch=isinstance(device, torch.device))
 
-    def train(self, job, n_workers, storage):
-        return job.run(ALONE, None)
+    def train(self, job, trainers, storage):
+        return job.run(ALONE, None, torch.device("cpu") if trainers.by_torch else None)
 
 
 class Kept:

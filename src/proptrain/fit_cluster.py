@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -33,6 +34,7 @@ from proptrain.kernels import OnStep
 from proptrain.problem import label_roles
 from proptrain.propagate.cluster import ClusterEngine, Crew, Reference
 from proptrain.propagate.labels import one_hot
+from proptrain.train.backend import KERNELS
 from proptrain.train.loop import (
     OnEpoch,
     Trained,
@@ -44,6 +46,7 @@ from proptrain.train.loop import (
 from proptrain.train.snapshot import Keeper
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.team import Team
+from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting
 
 _N_PROPAGATIONS = 3
@@ -77,8 +80,11 @@ class TrainingJob:
     seed: int
     batch_size: int
 
-    def run(self, team: Team, keeper: Keeper | None) -> Trained:
-        """Train, going on from the last snapshot of a keeper, if there is one."""
+    def run(self, team: Team, keeper: Keeper | None, device: torch.device | None = None) -> Trained:
+        """Train, going on from the last snapshot of a keeper, if there is one.
+
+        On a ``device`` torch computes, without one our kernels do.
+        """
         stop_labels = cast("NDArray[np.float32]", self.stop_labels)
         return train_predictor(
             self.features.folder.map(self.features.name),
@@ -87,10 +93,20 @@ class TrainingJob:
             weighting=self.weighting,
             settings=self.settings,
             seed=self.seed,
+            backend=KERNELS if device is None else torch_backend(device),
             batch_size=self.batch_size,
             team=team,
             keeper=keeper,
         )
+
+
+@dataclass(frozen=True)
+class Trainers:
+    """Who trains: so many processes, by our kernels or by torch, each with a GPU or without."""
+
+    n_processes: int
+    by_torch: bool = False
+    on_gpus: bool = False
 
 
 class TrainingCrew(Crew, Protocol):
@@ -101,12 +117,12 @@ class TrainingCrew(Crew, Protocol):
         """Bytes that processes may have on the smallest machine."""
         ...
 
-    def hire(self, n_workers: int | None) -> int:
-        """Return how many processes train if so many are wanted, or raise if they cannot."""
+    def hire(self, n_workers: int | None, device: Any) -> Trainers:
+        """Return who trains if so many are wanted on such a device, or raise if they cannot."""
         ...
 
-    def train(self, job: TrainingJob, n_workers: int, storage: SharedFolder) -> Trained:
-        """Have so many processes train together, with snapshots in a shared folder."""
+    def train(self, job: TrainingJob, trainers: Trainers, storage: SharedFolder) -> Trained:
+        """Have processes train together, with snapshots in a shared folder."""
         ...
 
     def see(self, folder: SharedFolder) -> None:
@@ -153,7 +169,8 @@ def fit_on_cluster(
     training and predictions go to ``work``, a shared folder: the result's distributions lie there.
     Training is by ``n_workers`` processes, by default one on each machine; with the classifier's
     ``batch_size`` None in one step for all nodes if that fits the smallest machine, else in batches
-    that do.
+    that do. The classifier's ``device`` is where they train: "auto" on GPUs if the cluster has any,
+    "cuda" or "cpu". Labels and predictions are propagated on CPUs.
     """
     shared = graph if isinstance(graph, SharedGraph) else SharedGraph(graph)
     source = SharedFile.at(features)
@@ -175,7 +192,7 @@ def fit_on_cluster(
             f"y must have a label or a marker for each of the graph's {shared.n_nodes:,} nodes, "
             f"got {len(codes):,}."
         )
-    n_trainers = crew.hire(n_workers)
+    trainers = crew.hire(n_workers, classifier.device)
     crew.see(work)
     engine = ClusterEngine(shared, crew, classifier.normalisation)
     task = _Task(engine, work, classifier, len(classes), on_step)
@@ -199,7 +216,7 @@ def fit_on_cluster(
         random.randint(2**31 - 1),
         batch_size or shared.n_nodes,
     )
-    trained = crew.train(job, n_trainers, work)
+    trained = crew.train(job, trainers, work)
     for epoch, accuracy in enumerate(trained.history.stop_accuracy):
         if on_epoch is not None:
             on_epoch(epoch, accuracy)
@@ -281,7 +298,7 @@ def check_feature_rows(features: SharedFile, rows: slice) -> int:
     for part in parts_of(rows.stop - rows.start, shape[1] * dtype.itemsize):
         some = slice(rows.start + part.start, rows.start + part.stop)
         check_rows(features.folder.read_rows(features.name, some), features.name, some)
-    return rows.stop - rows.start
+    return int(rows.stop - rows.start)
 
 
 def label_rows(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:

@@ -20,6 +20,7 @@ from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_nodes import check_numbers
 from proptrain.data.indices import in_native_order
 from proptrain.data.mapped import forget, parts_of
+from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
@@ -28,8 +29,10 @@ from proptrain.memory import give_back, parse_memory
 from proptrain.problem import label_roles
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
+from proptrain.train.backend import KERNELS
 from proptrain.train.loop import OnEpoch, Trained, predict_probabilities, train_predictor
 from proptrain.train.stopping import StoppingNodes
+from proptrain.train.torch_backend import torch_backend
 
 _N_PROPAGATIONS = 3
 """Of the training labels, of the stopping labels, of the predictions."""
@@ -69,7 +72,9 @@ def fit_from_disk(
     ``features`` (n, f) may be a `numpy.memmap`, labels ``y`` (n,) are as in `PTAClassifier.fit`;
     both in the order of the graph's nodes. Large arrays go to files without a name in ``scratch``.
     With the classifier's ``batch_size`` None, training is in one step for all nodes if that fits
-    into the memory, else in batches that do. ``on_step`` is told the share of all propagation that
+    into the memory, else in batches that do. Training is on the classifier's ``device`` if that is
+    named; with "auto" it is on the CPU, since a GPU's driver takes what memory it likes.
+    ``on_step`` is told the share of all propagation that
     has just been done.
 
     >>> from tempfile import TemporaryDirectory
@@ -85,6 +90,7 @@ def fit_from_disk(
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
     features = _usable(features)
     check_able(classifier, features.shape, disk.n_nodes)
+    device = None if classifier.device == "auto" else torch_device(classifier.device)
     random = check_random_state(classifier.random_state)
     posing = {
         "stopping_fraction": classifier.stopping_fraction,
@@ -119,6 +125,7 @@ def fit_from_disk(
         weighting=classifier._weighting(),
         settings=classifier._settings(classifier.loss_weight),
         seed=random.randint(2**31 - 1),
+        backend=KERNELS if device is None else torch_backend(device),
         batch_size=batch_size,
         on_epoch=on_epoch,
     )

@@ -27,7 +27,7 @@ from proptrain.errors import (
     NotEnoughMemoryError,
     ProptrainError,
 )
-from proptrain.fit_cluster import SEEN, TrainingJob, sees
+from proptrain.fit_cluster import SEEN, Trainers, TrainingJob, sees
 from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.train.loop import Trained, trained_so_far
@@ -128,34 +128,39 @@ class RayCrew:
                     "Give one that all share (--shared), mounted everywhere or such as s3://…."
                 )
 
-    def hire(self, n_workers: int | None) -> int:
-        """Return how many processes train, one on each machine unless told otherwise."""
+    def hire(self, n_workers: int | None, device: Any) -> Trainers:
+        """Return who trains: a process on each GPU or on each machine, unless told otherwise."""
         nodes = _nodes()
-        # A process has a CPU of its own. Ray would wait for more of them to come, for ever.
-        room = sum(int(node["Resources"]["CPU"]) for node in nodes)
+        on_gpus = _wants_gpus(device, any(node["Resources"].get("GPU", 0) >= 1 for node in nodes))
+        kind = "GPU" if on_gpus else "CPU"
+        # A process has one of its own. Ray would wait for more of them to come, for ever.
+        room = sum(int(node["Resources"].get(kind, 0)) for node in nodes)
         if n_workers is not None and not 1 <= n_workers <= room:
             raise ClusterError(
-                f"Between 1 and {room} processes can train on this cluster, which has {room} CPUs "
-                f"on {len(nodes)} machines; got {n_workers}. Give fewer --workers, or add machines."
+                f"Between 1 and {room} processes can train on this cluster, which has {room} "
+                f"{kind}s on {len(nodes)} machines; got {n_workers}. Give fewer --workers, or add "
+                "machines."
             )
-        return n_workers or len(nodes)
+        by_torch = on_gpus or isinstance(device, torch.device)
+        return Trainers(n_workers or (room if on_gpus else len(nodes)), by_torch, on_gpus)
 
-    def train(self, job: TrainingJob, n_workers: int, storage: SharedFolder) -> Trained:
-        """Have so many processes train together."""
+    def train(self, job: TrainingJob, trainers: Trainers, storage: SharedFolder) -> Trained:
+        """Have processes train together."""
         from ray import train
-        from ray.train.torch import TorchConfig, TorchTrainer
+        from ray.train.torch import TorchTrainer
 
         trainer = TorchTrainer(
             _train_in_team,
-            train_loop_config={"job": job},
-            torch_config=TorchConfig(backend="gloo"),  # our kernels compute on CPUs
+            train_loop_config={"job": job, "by_torch": trainers.by_torch},
             scaling_config=train.ScalingConfig(
-                num_workers=n_workers, placement_strategy="SPREAD"
+                num_workers=trainers.n_processes,
+                use_gpu=trainers.on_gpus,
+                placement_strategy="SPREAD",
             ),
             run_config=train.RunConfig(
                 name="training",
                 storage_path=storage.address,
-                failure_config=train.FailureConfig(
+                failure_config=train.FailureConfig(  # type: ignore[call-arg] # an old one's stubs
                     max_failures=RETRIES, controller_failure_limit=PATIENCE
                 ),
                 checkpoint_config=train.CheckpointConfig(num_to_keep=2),
@@ -252,6 +257,22 @@ def _nodes() -> list[dict[str, Any]]:
     return working
 
 
+def _wants_gpus(device: Any, has_gpus: bool) -> bool:
+    """Tell whether to train on GPUs, which the cluster has or has not."""
+    if not isinstance(device, str | torch.device) or str(device) not in ("auto", "cpu", "cuda"):
+        raise InvalidInputError(
+            "On a cluster the device must be auto, cpu or cuda, and each process has a GPU of its "
+            f"own; got {device!r}."
+        )
+    if str(device) == "cuda" and not has_gpus:
+        raise ClusterError(
+            "To train on GPUs a machine of the cluster must have one, and none has told Ray of "
+            "any. Add one (ray start --num-gpus says so where Ray does not see it), or train with "
+            "--device cpu."
+        )
+    return has_gpus and str(device) != "cpu"
+
+
 @cache
 def _remote(function: Callable[..., Any]) -> Any:
     return ray.remote(max_retries=RETRIES)(function)
@@ -305,7 +326,7 @@ def _surrender() -> Any:
     """
     from ray import train
 
-    class Surrender(train.UserCallback):  # type: ignore[misc]
+    class Surrender(train.UserCallback):
         def after_exception(self, run_context: Any, worker_exceptions: dict[int, Any]) -> None:  # noqa: ARG002
             for ours in map(_in_our_words, worker_exceptions.values()):
                 if ours is not None:
@@ -342,6 +363,8 @@ class _RayKeeper:
 def _train_in_team(given: dict[str, Any]) -> None:
     """Train in one of the processes that ray.train has started."""
     from ray import train
+    from ray.train.torch import get_device
 
-    team = ALONE if train.get_context().get_world_size() == 1 else TorchTeam()
-    given["job"].run(team, _RayKeeper())
+    device = get_device() if given["by_torch"] else None
+    team = ALONE if train.get_context().get_world_size() == 1 else TorchTeam(device)
+    given["job"].run(team, _RayKeeper(), device)
