@@ -29,6 +29,7 @@ from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
+from proptrain.files import working_folder
 from proptrain.from_disk import FittedFromDisk, check_able, fitting_batch_size
 from proptrain.kernels import OnStep
 from proptrain.problem import label_roles
@@ -140,8 +141,21 @@ def sees(folder: SharedFolder) -> bool:
 
 @contextmanager
 def work_folder(beside: str | Path) -> Iterator[SharedFolder]:
-    """Yield a new folder in a shared one for what is not finished; it is gone afterwards."""
-    folder = SharedFolder(beside).within(f".proptrain-{secrets.token_hex(8)}")
+    """Yield a new folder in a shared one for what is not finished; it is gone afterwards.
+
+    What killed processes of this machine have left there goes as well, where it is mounted.
+    """
+    shared = SharedFolder(beside)
+    if shared.local is None:  # nobody can tell there whether what was left is still needed
+        with _made(shared.within(f".proptrain-{secrets.token_hex(8)}")) as folder:
+            yield folder
+        return
+    with working_folder(shared.local) as path, _made(SharedFolder(path)) as folder:
+        yield folder
+
+
+@contextmanager
+def _made(folder: SharedFolder) -> Iterator[SharedFolder]:
     folder.make()
     try:
         yield folder

@@ -26,6 +26,7 @@ from proptrain.errors import (
     MissingPackageError,
     NotEnoughMemoryError,
     ProptrainError,
+    UnwritableOutputError,
 )
 from proptrain.fit_cluster import SEEN, Trainers, TrainingJob, sees
 from proptrain.propagate.cluster import ClusterEngine
@@ -174,6 +175,8 @@ class RayCrew:
             cause = getattr(error, "controller_failure", None)
             if isinstance(cause, ProptrainError):
                 raise cause from error
+            if isinstance(cause, OSError):  # of ray.train's own notes beside the snapshots
+                raise _unwritable(storage.address, cause) from error
             raise ClusterError(f"Training on the cluster failed: {error}") from error
         assert result.checkpoint is not None  # there is one after each epoch
         with result.checkpoint.as_directory() as folder:
@@ -335,6 +338,13 @@ def _surrender() -> Any:
     return Surrender()
 
 
+def _unwritable(what: str, error: OSError) -> UnwritableOutputError:
+    return UnwritableOutputError(
+        f"{what} cannot be written: {error.strerror or error}. Make room, or choose another place "
+        "(--shared)."
+    )
+
+
 class _RayKeeper:
     """Keeps snapshots as ray.train's checkpoints, which it puts into the shared folder."""
 
@@ -355,9 +365,12 @@ class _RayKeeper:
         if train.get_context().get_world_rank() != 0:
             train.report(told)
             return
-        with tempfile.TemporaryDirectory() as folder:
-            snapshot.write(Path(folder))
-            train.report(told, checkpoint=train.Checkpoint.from_directory(folder))
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                snapshot.write(Path(folder))
+                train.report(told, checkpoint=train.Checkpoint.from_directory(folder))
+        except OSError as error:  # or ray.train would begin again, to come to the same
+            raise _unwritable("A snapshot of the training", error) from error
 
 
 def _train_in_team(given: dict[str, Any]) -> None:
