@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import torch
+
+from proptrain.fit_cluster import Trainers
 from proptrain.train.team import ALONE
 
 
 class OneProcess:
     """Does every task at once, and keeps what it brings in memory, where nobody can write to it."""
 
-    task_memory = 10**12
+    task_memory = machine_memory = 10**12
 
     def __init__(self):
         self.calls = []
@@ -30,8 +33,12 @@ class OneProcess:
     def see(self, folder):
         assert folder.local is not None
 
-    def train(self, job, n_workers, storage):
-        return job.run(ALONE, None)
+    def hire(self, n_workers, device):
+        assert n_workers is None
+        return Trainers(1, by_torch=isinstance(device, torch.device))
+
+    def train(self, job, trainers, storage):
+        return job.run(ALONE, None, torch.device("cpu") if trainers.by_torch else None)
 
 
 class Kept:

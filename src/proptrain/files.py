@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import re
 import secrets
 import shutil
@@ -95,6 +97,59 @@ def remove_whole(folder: Path, output: Path) -> None:
     hidden = _hidden_beside(output)
     folder.rename(hidden)
     shutil.rmtree(hidden)
+
+
+@contextmanager
+def working_folder(place: Path) -> Iterator[Path]:
+    """Yield the path of a folder, to be made in ``place`` for what is not finished.
+
+    Whoever comes next removes what killed processes of this machine have left of theirs there. Not
+    what others left: a shared disk may keep locks to each machine, and they may be alive.
+    """
+    for left in _left_by_this_machine(place):
+        with suppress(OSError):  # what cannot be removed must not keep others from working
+            _remove_if_left(left)
+    path = place / f".proptrain-{_this_machine()}-{secrets.token_hex(8)}"
+    with unwritable_is_ours(path):
+        place.mkdir(parents=True, exist_ok=True)
+        file, _ = _locked(_lock_of(path), path)
+    try:
+        yield path
+    finally:
+        _lock_of(path).unlink(missing_ok=True)
+        file.close()
+
+
+def _left_by_this_machine(place: Path) -> list[Path]:
+    ours = re.compile(re.escape(f".proptrain-{_this_machine()}-") + r"[0-9a-f]{16}")
+    try:
+        return [one for one in place.iterdir() if ours.fullmatch(one.name) and one.is_dir()]
+    except OSError:  # not there yet, or not ours to read: who writes to it will be told
+        return []
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove a folder unless its maker is alive and has its lock, or nobody can tell."""
+    try:
+        file, is_alone = _locked(_lock_of(folder), folder)
+    except UnwritableOutputError:
+        return
+    if is_alone:
+        shutil.rmtree(folder, ignore_errors=True)
+        _lock_of(folder).unlink(missing_ok=True)
+    file.close()
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def _this_machine() -> str:
+    """Return a name that no other machine, nor a container on this one, has."""
+    told = platform.node()
+    with suppress(OSError):
+        told += Path("/etc/machine-id").read_text()
+    return hashlib.sha256(told.encode()).hexdigest()[:8]
 
 
 def _locked(lock: Path, path: Path) -> tuple[BinaryIO, bool]:

@@ -16,21 +16,26 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from proptrain.classifier import is_reached
+from proptrain.data.disk_nodes import check_rows
+from proptrain.data.mapped import parts_of
 from proptrain.data.row_parts import RowParts, part_name
 from proptrain.data.shared import SharedFile, SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
-from proptrain.from_disk import FittedFromDisk, check_able
+from proptrain.files import working_folder
+from proptrain.from_disk import FittedFromDisk, check_able, fitting_batch_size
 from proptrain.kernels import OnStep
 from proptrain.problem import label_roles
 from proptrain.propagate.cluster import ClusterEngine, Crew, Reference
 from proptrain.propagate.labels import one_hot
+from proptrain.train.backend import KERNELS
 from proptrain.train.loop import (
     OnEpoch,
     Trained,
@@ -42,6 +47,7 @@ from proptrain.train.loop import (
 from proptrain.train.snapshot import Keeper
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.team import Team
+from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting
 
 _N_PROPAGATIONS = 3
@@ -75,8 +81,11 @@ class TrainingJob:
     seed: int
     batch_size: int
 
-    def run(self, team: Team, keeper: Keeper | None) -> Trained:
-        """Train, going on from the last snapshot of a keeper, if there is one."""
+    def run(self, team: Team, keeper: Keeper | None, device: torch.device | None = None) -> Trained:
+        """Train, going on from the last snapshot of a keeper, if there is one.
+
+        On a ``device`` torch computes, without one our kernels do.
+        """
         stop_labels = cast("NDArray[np.float32]", self.stop_labels)
         return train_predictor(
             self.features.folder.map(self.features.name),
@@ -85,17 +94,36 @@ class TrainingJob:
             weighting=self.weighting,
             settings=self.settings,
             seed=self.seed,
+            backend=KERNELS if device is None else torch_backend(device),
             batch_size=self.batch_size,
             team=team,
             keeper=keeper,
         )
 
 
+@dataclass(frozen=True)
+class Trainers:
+    """Who trains: so many processes, by our kernels or by torch, each with a GPU or without."""
+
+    n_processes: int
+    by_torch: bool = False
+    on_gpus: bool = False
+
+
 class TrainingCrew(Crew, Protocol):
     """A crew that can also train."""
 
-    def train(self, job: TrainingJob, n_workers: int | None, storage: SharedFolder) -> Trained:
-        """Have so many processes train together, with snapshots in a shared folder."""
+    @property
+    def machine_memory(self) -> int:
+        """Bytes that processes may have on the smallest machine."""
+        ...
+
+    def hire(self, n_workers: int | None, device: Any) -> Trainers:
+        """Return who trains if so many are wanted on such a device, or raise if they cannot."""
+        ...
+
+    def train(self, job: TrainingJob, trainers: Trainers, storage: SharedFolder) -> Trained:
+        """Have processes train together, with snapshots in a shared folder."""
         ...
 
     def see(self, folder: SharedFolder) -> None:
@@ -113,8 +141,21 @@ def sees(folder: SharedFolder) -> bool:
 
 @contextmanager
 def work_folder(beside: str | Path) -> Iterator[SharedFolder]:
-    """Yield a new folder in a shared one for what is not finished; it is gone afterwards."""
-    folder = SharedFolder(beside).within(f".proptrain-{secrets.token_hex(8)}")
+    """Yield a new folder in a shared one for what is not finished; it is gone afterwards.
+
+    What killed processes of this machine have left there goes as well, where it is mounted.
+    """
+    shared = SharedFolder(beside)
+    if shared.local is None:  # nobody can tell there whether what was left is still needed
+        with _made(shared.within(f".proptrain-{secrets.token_hex(8)}")) as folder:
+            yield folder
+        return
+    with working_folder(shared.local) as path, _made(SharedFolder(path)) as folder:
+        yield folder
+
+
+@contextmanager
+def _made(folder: SharedFolder) -> Iterator[SharedFolder]:
     folder.make()
     try:
         yield folder
@@ -140,7 +181,10 @@ def fit_on_cluster(
     ``features`` is a float32 .npy file that every machine sees; labels ``y`` (n,) are as in
     `PTAClassifier.fit`; both in the order of the graph's nodes. Soft labels, snapshots of the
     training and predictions go to ``work``, a shared folder: the result's distributions lie there.
-    Training is by ``n_workers`` processes, by default one on each machine.
+    Training is by ``n_workers`` processes, by default one on each machine; with the classifier's
+    ``batch_size`` None in one step for all nodes if that fits the smallest machine, else in batches
+    that do. The classifier's ``device`` is where they train: "auto" on GPUs if the cluster has any,
+    "cuda" or "cpu". Labels and predictions are propagated on CPUs.
     """
     shared = graph if isinstance(graph, SharedGraph) else SharedGraph(graph)
     source = SharedFile.at(features)
@@ -162,13 +206,19 @@ def fit_on_cluster(
             f"y must have a label or a marker for each of the graph's {shared.n_nodes:,} nodes, "
             f"got {len(codes):,}."
         )
+    trainers = crew.hire(n_workers, classifier.device)
     crew.see(work)
     engine = ClusterEngine(shared, crew, classifier.normalisation)
     task = _Task(engine, work, classifier, len(classes), on_step)
+    task.check_features(source)
     watched = stop if stop.size else train
     soft_labels, reached = task.spread_labels("soft", codes, train)
     stop_labels, _ = task.spread_labels("stop", codes, watched)
-    batch_size = classifier.batch_size
+    # Whoever trains on a machine has at most a batch between them: its size is no matter of how
+    # many they are, and so is the model.
+    batch_size = classifier.batch_size or fitting_batch_size(
+        *shape, classifier.n_hidden, len(classes), crew.machine_memory
+    )
     job = TrainingJob(
         source,
         soft_labels,
@@ -180,7 +230,7 @@ def fit_on_cluster(
         random.randint(2**31 - 1),
         batch_size or shared.n_nodes,
     )
-    trained = crew.train(job, n_workers, work)
+    trained = crew.train(job, trainers, work)
     for epoch, accuracy in enumerate(trained.history.stop_accuracy):
         if on_epoch is not None:
             on_epoch(epoch, accuracy)
@@ -197,6 +247,16 @@ class _Task:
     classifier: PTAClassifier
     n_classes: int
     on_step: OnStep | None
+
+    def check_features(self, features: SharedFile) -> None:
+        """Have all features looked at, before anything is made of them."""
+        crew = self.engine.crew
+        # As many rows as a block has: whose they are does not matter here, and a run is read fast.
+        checks = [
+            crew.call(check_feature_rows, features, rows, apart=True)[0]
+            for rows in self.engine.rows
+        ]
+        crew.get(checks)
 
     def spread_labels(
         self, name: str, codes: NDArray[np.int64], known: NDArray[np.int64]
@@ -244,6 +304,15 @@ class _Task:
 
         scheme = self.classifier._scheme()
         return self.engine.spread(sources, self.n_classes, np.float32, scheme, fixed, tell)
+
+
+def check_feature_rows(features: SharedFile, rows: slice) -> int:
+    """Raise unless the features of some rows can be computed with; returns how many rows."""
+    shape, dtype = features.folder.look(features.name)
+    for part in parts_of(rows.stop - rows.start, shape[1] * dtype.itemsize):
+        some = slice(rows.start + part.start, rows.start + part.stop)
+        check_rows(features.folder.read_rows(features.name, some), features.name, some)
+    return int(rows.stop - rows.start)
 
 
 def label_rows(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:

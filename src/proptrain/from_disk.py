@@ -20,6 +20,7 @@ from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_nodes import check_numbers
 from proptrain.data.indices import in_native_order
 from proptrain.data.mapped import forget, parts_of
+from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
@@ -29,6 +30,7 @@ from proptrain.problem import label_roles
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import Scheme
+from proptrain.train.backend import KERNELS
 from proptrain.train.loop import (
     OnEpoch,
     Trained,
@@ -38,6 +40,7 @@ from proptrain.train.loop import (
     train_predictor,
 )
 from proptrain.train.stopping import StoppingNodes
+from proptrain.train.torch_backend import torch_backend
 
 _N_PROPAGATIONS = 3
 """Of the training labels, of the stopping labels, of the predictions."""
@@ -81,9 +84,11 @@ def fit_from_disk(
     ``features`` (n, f) may be a `numpy.memmap`, labels ``y`` (n,) are as in `PTAClassifier.fit`;
     both in the order of the graph's nodes. Large arrays go to files without a name in ``scratch``.
     With the classifier's ``batch_size`` None, training is in one step for all nodes if that fits
-    into the memory, else in batches that do. ``top`` keeps only so many of the largest numbers of
-    each node between propagation steps, for many classes; ``error_bounds`` of the result say what
-    that can change. ``on_step`` is told the share of all propagation that has just been done.
+    into the memory, else in batches that do. Training is on the classifier's ``device`` if that is
+    named; with "auto" it is on the CPU, since a GPU's driver takes what memory it likes. ``top``
+    keeps only so many of the largest numbers of each node between propagation steps, for many
+    classes; ``error_bounds`` of the result say what that can change. ``on_step`` is told the share
+    of all propagation that has just been done.
 
     >>> from tempfile import TemporaryDirectory
     >>> from proptrain import graph_from_edges, save_graph
@@ -98,6 +103,7 @@ def fit_from_disk(
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
     features = _usable(features)
     check_able(classifier, features.shape, disk.n_nodes)
+    device = None if classifier.device == "auto" else torch_device(classifier.device)
     random = check_random_state(classifier.random_state)
     posing = {
         "stopping_fraction": classifier.stopping_fraction,
@@ -125,7 +131,7 @@ def fit_from_disk(
 
     soft_labels, watched = spread(train), stop if stop.size else train
     read_out = None if classifier.fast else lambda f: ensemble_predictions(f, engine, scheme)
-    batch_size = classifier.batch_size or _batch_size(
+    batch_size = classifier.batch_size or fitting_batch_size(
         disk.n_nodes, features.shape[1], classifier.n_hidden, len(classes), parse_memory(memory)
     )
     trained = train_predictor(
@@ -135,6 +141,7 @@ def fit_from_disk(
         weighting=classifier._weighting(),
         settings=classifier._settings(classifier.loss_weight),
         seed=random.randint(2**31 - 1),
+        backend=KERNELS if device is None else torch_backend(device),
         batch_size=batch_size,
         on_epoch=on_epoch,
     )
@@ -215,10 +222,10 @@ def _told(weights: Weights, features: Any, engine: BlockedEngine) -> NDArray[np.
     return told
 
 
-def _batch_size(
+def fitting_batch_size(
     n_nodes: int, n_features: int, n_hidden: int, n_classes: int, memory: int
 ) -> int | None:
-    """Return how many nodes can be trained on at a time; None if all can."""
+    """Return how many nodes can be trained on at a time within some memory; None if all can."""
     # A row: its features twice, hidden units with their gradients, scores, targets and more. Of the
     # limit itself, not of what is left of it: the same call shall train the same model.
     row = 4 * (2 * n_features + 4 * n_hidden + 10 * n_classes)

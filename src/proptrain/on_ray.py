@@ -17,9 +17,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from proptrain.data.shared import SharedFolder
-from proptrain.errors import ClusterError, InvalidInputError, MissingPackageError, ProptrainError
-from proptrain.fit_cluster import SEEN, TrainingJob, sees
+from proptrain.errors import (
+    ClusterError,
+    InvalidInputError,
+    MissingPackageError,
+    NotEnoughMemoryError,
+    ProptrainError,
+    UnwritableOutputError,
+)
+from proptrain.fit_cluster import SEEN, Trainers, TrainingJob, sees
 from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.train.loop import Trained, trained_so_far
@@ -44,6 +53,10 @@ REACH_SECONDS = 5.0
 """How long to wait for a cluster to answer."""
 RETRIES = 5
 """How often a task is done again after its worker or machine was lost."""
+PATIENCE = 30
+"""How often the start of training is tried again; each time waits a minute for machines."""
+_NO_MEMORY = (MemoryError, exceptions.OutOfMemoryError, torch.OutOfMemoryError)
+"""Of NumPy; of Ray, which ends processes before the system does; of a GPU."""
 _HALF = 2
 """Of a machine's store, what a task is given and what it returns; others run beside it."""
 
@@ -78,6 +91,11 @@ class RayCrew:
             for node in _nodes()
         )
 
+    @property
+    def machine_memory(self) -> int:
+        """Bytes that processes may have on the smallest machine, beside the object store."""
+        return min(int(node["Resources"].get("memory", 0)) for node in _nodes())
+
     def put(self, value: Any) -> Any:
         """Have something kept in the object store."""
         return ray.put(value)
@@ -111,33 +129,54 @@ class RayCrew:
                     "Give one that all share (--shared), mounted everywhere or such as s3://…."
                 )
 
-    def train(self, job: TrainingJob, n_workers: int | None, storage: SharedFolder) -> Trained:
-        """Have so many processes train together, one on each machine unless told otherwise."""
+    def hire(self, n_workers: int | None, device: Any) -> Trainers:
+        """Return who trains: a process on each GPU or on each machine, unless told otherwise."""
+        nodes = _nodes()
+        on_gpus = _wants_gpus(device, any(node["Resources"].get("GPU", 0) >= 1 for node in nodes))
+        kind = "GPU" if on_gpus else "CPU"
+        # A process has one of its own. Ray would wait for more of them to come, for ever.
+        room = sum(int(node["Resources"].get(kind, 0)) for node in nodes)
+        if n_workers is not None and not 1 <= n_workers <= room:
+            raise ClusterError(
+                f"Between 1 and {room} processes can train on this cluster, which has {room} "
+                f"{kind}s on {len(nodes)} machines; got {n_workers}. Give fewer --workers, or add "
+                "machines."
+            )
+        by_torch = on_gpus or isinstance(device, torch.device)
+        return Trainers(n_workers or (room if on_gpus else len(nodes)), by_torch, on_gpus)
+
+    def train(self, job: TrainingJob, trainers: Trainers, storage: SharedFolder) -> Trained:
+        """Have processes train together."""
         from ray import train
-        from ray.train.torch import TorchConfig, TorchTrainer
+        from ray.train.torch import TorchTrainer
 
         trainer = TorchTrainer(
             _train_in_team,
-            train_loop_config={"job": job},
-            torch_config=TorchConfig(backend="gloo"),  # our kernels compute on CPUs
+            train_loop_config={"job": job, "by_torch": trainers.by_torch},
             scaling_config=train.ScalingConfig(
-                num_workers=n_workers or len(_nodes()), placement_strategy="SPREAD"
+                num_workers=trainers.n_processes,
+                use_gpu=trainers.on_gpus,
+                placement_strategy="SPREAD",
             ),
             run_config=train.RunConfig(
                 name="training",
                 storage_path=storage.address,
-                failure_config=train.FailureConfig(max_failures=RETRIES),
+                failure_config=train.FailureConfig(  # type: ignore[call-arg] # an old one's stubs
+                    max_failures=RETRIES, controller_failure_limit=PATIENCE
+                ),
                 checkpoint_config=train.CheckpointConfig(num_to_keep=2),
+                callbacks=[_surrender()],
             ),
         )
         try:
             with _ours():
                 result = trainer.fit()
         except train.TrainingFailedError as error:
-            failures = getattr(error, "worker_failures", {}).values()
-            for cause in map(_cause_of, failures):
-                if isinstance(cause, ProptrainError):
-                    raise cause from error
+            cause = getattr(error, "controller_failure", None)
+            if isinstance(cause, ProptrainError):
+                raise cause from error
+            if isinstance(cause, OSError):  # of ray.train's own notes beside the snapshots
+                raise _unwritable(storage.address, cause) from error
             raise ClusterError(f"Training on the cluster failed: {error}") from error
         assert result.checkpoint is not None  # there is one after each epoch
         with result.checkpoint.as_directory() as folder:
@@ -214,8 +253,33 @@ def _check_answers(address: str) -> None:
 
 
 def _nodes() -> list[dict[str, Any]]:
+    """Return the machines that do tasks, of which there must be one."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return [node for node in nodes if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    alive = [node for node in nodes if node["Alive"]]
+    working = [node for node in alive if node["Resources"].get("CPU", 0) >= 1]
+    if not working:
+        raise ClusterError(
+            f"The cluster must have a machine with a CPU for tasks, but none of its {len(alive)} "
+            "has one. Add a machine (ray start --address=…), or start these with --num-cpus=1 or "
+            "more."
+        )
+    return working
+
+
+def _wants_gpus(device: Any, has_gpus: bool) -> bool:
+    """Tell whether to train on GPUs, which the cluster has or has not."""
+    if not isinstance(device, str | torch.device) or str(device) not in ("auto", "cpu", "cuda"):
+        raise InvalidInputError(
+            "On a cluster the device must be auto, cpu or cuda, and each process has a GPU of its "
+            f"own; got {device!r}."
+        )
+    if str(device) == "cuda" and not has_gpus:
+        raise ClusterError(
+            "To train on GPUs a machine of the cluster must have one, and none has told Ray of "
+            "any. Add one (ray start --num-gpus says so where Ray does not see it), or train with "
+            "--device cpu."
+        )
+    return has_gpus and str(device) != "cpu"
 
 
 @cache
@@ -229,11 +293,12 @@ def _ours() -> Iterator[None]:
     try:
         yield
     except exceptions.RayTaskError as error:
-        cause = _cause_of(error)
-        if isinstance(cause, ProptrainError):
-            raise cause from error
+        if (ours := _in_our_words(error)) is not None:
+            raise ours from error
         raise
     except exceptions.RayError as error:
+        if (ours := _in_our_words(error)) is not None:
+            raise ours from error
         raise ClusterError(
             f"The cluster gave the work up: {error}. The output was not written. Look at its "
             "machines (ray status), and try again."
@@ -245,6 +310,45 @@ def _cause_of(error: BaseException) -> BaseException:
     while isinstance(inner := getattr(error, "cause", None), BaseException):
         error = inner
     return error
+
+
+def _in_our_words(error: BaseException) -> ProptrainError | None:
+    """Return our error for what was raised elsewhere; None if it is not for us to say."""
+    cause = _cause_of(error)
+    if isinstance(cause, ProptrainError):
+        return cause
+    first = (str(cause).splitlines() or [type(cause).__name__])[0].rstrip(".")
+    if not (isinstance(cause, _NO_MEMORY) or "can't allocate memory" in first):  # torch's on CPUs
+        return None
+    return NotEnoughMemoryError(
+        f"A machine of the cluster has too little memory for its part of the work: {first}. Take "
+        "larger machines, fewer CPUs on each (ray start --num-cpus), a graph with more --blocks, "
+        "or for the training a smaller --batch-size."
+    )
+
+
+def _surrender() -> Any:
+    """Return what has ray.train give up when a process says that the work cannot be done.
+
+    Its own way is to begin again after whatever happened: right for a lost machine, but a broken
+    file stays broken.
+    """
+    from ray import train
+
+    class Surrender(train.UserCallback):
+        def after_exception(self, run_context: Any, worker_exceptions: dict[int, Any]) -> None:  # noqa: ARG002
+            for ours in map(_in_our_words, worker_exceptions.values()):
+                if ours is not None:
+                    raise ours
+
+    return Surrender()
+
+
+def _unwritable(what: str, error: OSError) -> UnwritableOutputError:
+    return UnwritableOutputError(
+        f"{what} cannot be written: {error.strerror or error}. Make room, or choose another place "
+        "(--shared)."
+    )
 
 
 class _RayKeeper:
@@ -267,14 +371,19 @@ class _RayKeeper:
         if train.get_context().get_world_rank() != 0:
             train.report(told)
             return
-        with tempfile.TemporaryDirectory() as folder:
-            snapshot.write(Path(folder))
-            train.report(told, checkpoint=train.Checkpoint.from_directory(folder))
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                snapshot.write(Path(folder))
+                train.report(told, checkpoint=train.Checkpoint.from_directory(folder))
+        except OSError as error:  # or ray.train would begin again, to come to the same
+            raise _unwritable("A snapshot of the training", error) from error
 
 
 def _train_in_team(given: dict[str, Any]) -> None:
     """Train in one of the processes that ray.train has started."""
     from ray import train
+    from ray.train.torch import get_device
 
-    team = ALONE if train.get_context().get_world_size() == 1 else TorchTeam()
-    given["job"].run(team, _RayKeeper())
+    device = get_device() if given["by_torch"] else None
+    team = ALONE if train.get_context().get_world_size() == 1 else TorchTeam(device)
+    given["job"].run(team, _RayKeeper(), device)

@@ -36,12 +36,13 @@ def test_only_rows_with_a_neighbour_there_are_sent(ring):
     assert [piece[:, 0].tolist() for piece in sends.cut(state)] == [[0, 2, 4, 6], [6], [0]]
 
 
+@pytest.mark.parametrize("n_blocks", [1, 5])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_it_is_the_engine_of_one_machine_to_the_bit(tmp_path, dtype):
+def test_it_is_the_engine_of_one_machine_to_the_bit(tmp_path, dtype, n_blocks):
     random = np.random.RandomState(0)
     upper = np.triu(random.rand(80, 80) < 0.1, 1) * random.rand(80, 80)
     save_graph(
-        Graph(sp.csr_array(upper + upper.T)), tmp_path / "g", n_blocks=5,
+        Graph(sp.csr_array(upper + upper.T)), tmp_path / "g", n_blocks=n_blocks,
         order=random.permutation(80),
     )  # fmt: skip
     signal, fixed = random.rand(80, 11).astype(dtype), np.array([3, 70, 9])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from proptrain.files import (
     remove_whole,
     whole_file,
     whole_folder,
+    working_folder,
 )
 
 
@@ -254,3 +257,38 @@ def test_a_name_that_leads_out_of_a_folder(tmp_path, name):
     with pytest.raises(FileFormatError, match="must lie in that folder itself"):
         file_of(tmp_path, name)
     assert file_of(tmp_path, "b") == tmp_path / "b"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from proptrain.files import working_folder
+with working_folder(Path(sys.argv[1])) as folder:
+    folder.mkdir()
+    (folder / "half.npy").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing there keeps a second process away")
+def test_what_a_killed_process_was_working_on_goes_with_the_next_and_nothing_else(tmp_path):
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert killed.returncode < 0
+    (left,) = [path for path in tmp_path.iterdir() if path.is_dir()]
+    elsewhere = tmp_path / ".proptrain-0123abcd-0123456789abcdef"  # another machine's
+    elsewhere.mkdir()
+    with working_folder(tmp_path) as alive:
+        assert names(tmp_path) == sorted([elsewhere.name, f"{alive.name}.lock"])
+        assert left != alive
+        alive.mkdir()
+        with working_folder(tmp_path):
+            assert alive.is_dir()
+        alive.rmdir()
+    assert names(tmp_path) == [elsewhere.name]
+
+
+def test_a_folder_to_work_in_that_cannot_be_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    told = pytest.raises(UnwritableOutputError, match="cannot be written")
+    with told, working_folder(tmp_path / "file"):
+        pass

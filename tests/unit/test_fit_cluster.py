@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from one_process import OneProcess
-from proptrain import PTAClassifier, fit_from_disk
+from proptrain import PTAClassifier, fit_cluster, fit_from_disk, from_disk
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.shared_graph import SharedGraph
@@ -16,6 +17,8 @@ from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.disk_model import load_disk_model, save_disk_model
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.fit_cluster import fit_on_cluster, work_folder
+from proptrain.from_disk import fitting_batch_size
+from proptrain.train.torch_backend import torch_backend
 
 N = 400
 
@@ -32,7 +35,7 @@ def made(tmp_path_factory):
 
 
 def classifier(**how):
-    return PTAClassifier(random_state=0, device="cpu", fast=True, max_epochs=8, **how)
+    return PTAClassifier(random_state=0, fast=True, max_epochs=8, **{"device": "cpu", **how})
 
 
 @pytest.mark.parametrize("batch_size", [None, 100])
@@ -75,6 +78,41 @@ def test_blocks_without_rows_are_no_exception(made, tmp_path):
         np.testing.assert_allclose(got.distributions[:], wanted.distributions, atol=1e-6)
 
 
+def test_a_batch_fits_the_smallest_machine(made, tmp_path):
+    crew, memory = OneProcess(), 1_000_000
+    crew.machine_memory = memory
+    graph = made.folder / "graph"
+    with work_folder(tmp_path) as work:
+        got = fit_on_cluster(classifier(), graph, made.path, made.y, crew, work)
+    wanted = fitting_batch_size(N, 8, classifier().n_hidden, 4, memory)
+    assert got.batch_size == wanted == 128
+    how = {"batch_size": wanted}
+    alike = fit_from_disk(classifier(**how), graph, made.features, made.y, memory="64GB")
+    assert got.trained.history == alike.trained.history
+
+
+def test_torch_trains_from_disk_and_by_a_crew_as_the_kernels_do(made, tmp_path, monkeypatch):
+    used = []
+    for place in (from_disk, fit_cluster):
+        monkeypatch.setattr(place, "torch_backend", lambda on: used.append(on) or torch_backend(on))
+    device, graph = torch.device("cpu"), made.folder / "graph"
+    wanted, by_torch = (
+        fit_from_disk(
+            classifier(batch_size=100, device=on), graph, made.features, made.y, memory="64GB"
+        )
+        for on in ("cpu", device)
+    )
+    with work_folder(tmp_path) as work:
+        how = {"batch_size": 100, "device": device}
+        by_crew = fit_on_cluster(classifier(**how), graph, made.path, made.y, OneProcess(), work)
+        assert used == [device, device]
+        assert by_crew.trained.history == by_torch.trained.history
+        for got in (by_torch, by_crew):
+            losses = got.trained.history.train_loss
+            np.testing.assert_allclose(losses, wanted.trained.history.train_loss, rtol=1e-3)
+            np.testing.assert_allclose(got.distributions[:], wanted.distributions, atol=0.02)
+
+
 def test_what_cannot_be_fitted_on_a_cluster(made, tmp_path):
     graph = made.folder / "graph"
 
@@ -93,3 +131,31 @@ def test_what_cannot_be_fitted_on_a_cluster(made, tmp_path):
     with pytest.raises(FileFormatError, match=r"words\.npy is no \.npy array"):
         fit(classifier(), tmp_path / "words.npy")
     assert not list(tmp_path.glob(".proptrain-*"))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_features_are_looked_at_before_anything_is_made_of_them(
+    made, tmp_path, monkeypatch, number
+):
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 320)  # ten rows
+    features = np.array(made.features)
+    features[333, 3] = number
+    np.save(tmp_path / "x.npy", features)
+    crew = OneProcess()
+
+    def fit_by_crew():
+        with work_folder(tmp_path) as work:
+            fit_on_cluster(
+                classifier(), made.folder / "graph", tmp_path / "x.npy", made.y, crew, work
+            )
+
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    ways = (
+        fit_by_crew,
+        lambda: fit_from_disk(classifier(), made.folder / "graph", mapped, made.y),
+    )
+    told = r"finite numbers that fit float32; x\.npy has others between rows 33\d and 34\d"
+    for fit in ways:
+        with pytest.raises(InvalidInputError, match=told):
+            fit()
+    assert set(crew.calls) == {"check_feature_rows"}

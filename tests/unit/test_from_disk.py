@@ -30,7 +30,7 @@ from proptrain.errors import (
     UnreadableFileError,
     UnwritableOutputError,
 )
-from proptrain.from_disk import _batch_size
+from proptrain.from_disk import fitting_batch_size
 from proptrain.persistence import check_model_output
 
 MEMORY = "64GB"
@@ -124,11 +124,11 @@ def test_progress_is_told(cora):
 
 def test_without_a_batch_size_as_many_as_the_memory_allows():
     sizes = (100, 64, 47)
-    assert _batch_size(1000, *sizes, 2 * 10**9) is None
-    large = _batch_size(10**7, *sizes, 2 * 10**9)
+    assert fitting_batch_size(1000, *sizes, 2 * 10**9) is None
+    large = fitting_batch_size(10**7, *sizes, 2 * 10**9)
     row = 4 * (2 * 100 + 4 * 64 + 10 * 47)
     assert 2 * large * row > 0.25 * 2 * 10**9 >= large * row
-    assert _batch_size(10**7, *sizes, 1) == 1
+    assert fitting_batch_size(10**7, *sizes, 1) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import proptrain
-from proptrain.errors import ClusterError, InvalidInputError
+from proptrain.errors import (
+    ClusterError,
+    InvalidInputError,
+    NotEnoughMemoryError,
+    TrainingError,
+)
+from proptrain.fit_cluster import Trainers
 
 PACKAGE = Path(proptrain.__file__).parent
 
@@ -58,3 +66,87 @@ def test_an_address_where_nobody_answers_is_told_at_once(on_ray):
 def test_what_is_no_address(on_ray, address):
     with pytest.raises(InvalidInputError, match="must be host:port of a cluster's head"):
         on_ray.RayCrew(address)
+
+
+def node(**resources):
+    return {"Alive": True, "Resources": resources, "NodeID": "1", "NodeManagerAddress": "h"}
+
+
+@pytest.fixture
+def crew_of(on_ray, monkeypatch):
+    """Return a crew of a cluster that says to have these machines."""
+
+    def make(*nodes):
+        monkeypatch.setattr(on_ray.ray, "is_initialized", lambda: True)
+        monkeypatch.setattr(on_ray.ray, "nodes", lambda: list(nodes))
+        return on_ray.RayCrew()
+
+    return make
+
+
+def test_machines_without_a_cpu_do_no_tasks(crew_of):
+    gone = {**node(CPU=8, memory=1e9), "Alive": False}
+    crew = crew_of(node(memory=1e9), node(CPU=0, memory=1e9), gone)
+    with pytest.raises(ClusterError, match=r"none of its 2 has one.*--num-cpus=1"):
+        _ = crew.task_memory
+
+
+def test_the_smallest_machine_decides(crew_of):
+    gone = {**node(CPU=1, memory=1e6), "Alive": False}
+    few, many = ({"CPU": n, "object_store_memory": 5e9} for n in (2, 16))
+    crew = crew_of(node(**few, memory=4e9), node(**many, memory=8e9), gone)
+    assert crew.task_memory == 500_000_000
+    assert crew.machine_memory == 4_000_000_000
+
+
+def test_more_trainers_than_there_are_cpus_are_refused(crew_of):
+    crew = crew_of(node(CPU=2, memory=1e9), node(CPU=1.5, memory=1e9))
+    assert [crew.hire(n, "auto") for n in (None, 1, 3)] == [Trainers(2), Trainers(1), Trainers(3)]
+    with pytest.raises(ClusterError, match=r"Between 1 and 3 processes.* CPUs on 2 .*; got 4"):
+        crew.hire(4, "cpu")
+
+
+def test_gpus_are_used_if_the_cluster_has_them(crew_of):
+    with_gpus = crew_of(node(CPU=8, GPU=2), node(CPU=8))
+    on_gpus = {"by_torch": True, "on_gpus": True}
+    assert with_gpus.hire(None, "auto") == with_gpus.hire(None, "cuda") == Trainers(2, **on_gpus)
+    assert with_gpus.hire(1, "cuda") == Trainers(1, **on_gpus)
+    assert with_gpus.hire(3, "cpu") == Trainers(3)
+    assert with_gpus.hire(None, torch.device("cpu")) == Trainers(2, by_torch=True)
+    with pytest.raises(ClusterError, match="Between 1 and 2 processes"):
+        with_gpus.hire(3, "auto")
+    for device in ("cuda:1", "abacus", None):
+        with pytest.raises(InvalidInputError, match="must be auto, cpu or cuda"):
+            with_gpus.hire(None, device)
+    with pytest.raises(ClusterError, match="none has told Ray of any"):
+        crew_of(node(CPU=8)).hire(None, "cuda")
+
+
+def test_training_is_given_up_by_our_errors_and_begun_again_after_a_loss(on_ray):
+    surrender, lost = on_ray._surrender(), RuntimeError("Connection closed by peer")
+    surrender.after_exception(None, {0: lost})
+    wrapped = RuntimeError("in a task")
+    wrapped.cause = TrainingError("no finite loss")
+    with pytest.raises(TrainingError, match="no finite loss"):
+        surrender.after_exception(None, {0: lost, 1: wrapped})
+
+
+def test_a_machine_without_the_memory_is_told_with_advice(on_ray):
+    exceptions = on_ray.exceptions
+    try:
+        np.empty(2**60, np.uint8)
+    except MemoryError as error:
+        numpys = exceptions.RayTaskError("take_step", "a traceback", error)
+    rays = exceptions.OutOfMemoryError("Task was killed due to the node running low on memory.")
+    try:
+        torch.empty(2**60)
+    except RuntimeError as error:
+        torchs = exceptions.RayTaskError("tell_rows", "a traceback", error)
+    for error in (numpys, rays, torchs):
+        told = pytest.raises(NotEnoughMemoryError, match=r"too little memory.*more --blocks")
+        with told, on_ray._ours():
+            raise error
+        with pytest.raises(NotEnoughMemoryError, match="a smaller --batch-size"):
+            on_ray._surrender().after_exception(None, {0: error})
+    with pytest.raises(exceptions.RayTaskError), on_ray._ours():  # a mistake of ours stays one
+        raise exceptions.RayTaskError("take_step", "a traceback", KeyError("x"))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from proptrain.errors import FileFormatError, InvalidInputError
+from proptrain.train.backend import KERNELS
 from proptrain.train.loop import TrainSettings, train_predictor, trained_so_far
 from proptrain.train.snapshot import Snapshot
 from proptrain.train.stopping import StoppingNodes
@@ -73,17 +74,19 @@ def run_all(size, run):
     return results
 
 
-def trained_by(size, batch_size):
+def trained_by(size, batch_size, backend=KERNELS):
     """Train by so many threads; returns what each of them came to, and one alone."""
     team = Threads(size)
     how = {"settings": TrainSettings(max_epochs=12), "seed": 3, "batch_size": batch_size}
+    how["backend"] = backend
     results = run_all(size, lambda rank: train_predictor(*problem(), **how, team=team.member(rank)))
     return results, train_predictor(*problem(), **how)
 
 
+@pytest.mark.parametrize("backend", [KERNELS, torch_backend(torch.device("cpu"))])
 @pytest.mark.parametrize(("size", "batch_size"), [(2, 20), (3, N), (3, 2)])
-def test_a_team_comes_to_what_one_comes_to(size, batch_size):
-    results, alone = trained_by(size, batch_size)
+def test_a_team_comes_to_what_one_comes_to(size, batch_size, backend):
+    results, alone = trained_by(size, batch_size, backend)
     for name, weight in alone.weights.items():
         for one in results:
             np.testing.assert_array_equal(one.weights[name], results[0].weights[name])
@@ -99,7 +102,7 @@ def test_torchs_own_group_adds_up(tmp_path):
         "gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1
     )
     try:
-        team = TorchTeam()
+        team = TorchTeam(torch.device("cpu"))
         weight, other = torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(2))
         (weight.sum() * 2).backward()
         assert (team.rank, team.size) == (0, 1)
@@ -145,11 +148,12 @@ class Folders:
         snapshot.write(folder)
 
 
+@pytest.mark.parametrize("backend", [KERNELS, torch_backend(torch.device("cpu"))])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("at", [1, 7, 19])
-def test_training_goes_on_from_a_snapshot_to_the_bit(tmp_path, dropout, at):
+def test_training_goes_on_from_a_snapshot_to_the_bit(tmp_path, dropout, at, backend):
     settings = TrainSettings(max_epochs=20, patience=5, dropout=dropout)
-    how = {"settings": settings, "seed": 1, "batch_size": 20}
+    how = {"settings": settings, "seed": 1, "batch_size": 20, "backend": backend}
     whole, keeper = train_predictor(*problem(), **how), Folders(tmp_path)
     train_predictor(*problem(), **how, keeper=keeper)
     n_epochs = len(whole.history.train_loss)

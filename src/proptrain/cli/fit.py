@@ -53,7 +53,7 @@ DeviceOption = Annotated[
     str,
     typer.Option(
         help="Where to fit PTA, PTA+ and LP: auto (a GPU if there is one), cpu, or a device of "
-        "torch's such as cuda:1."
+        "torch's such as cuda:1. With --engine blocked auto is cpu."
     ),
 ]
 EngineOption = Annotated[
@@ -168,6 +168,7 @@ def fit(
     proptrain fit --engine blocked --memory 2GB --edges graph/ --features features.npy
     --labels labels.npy --out model/
     """
+    from proptrain.devices import torch_device
     from proptrain.experiments.methods import find_methods
     from proptrain.persistence import check_model_output, save_model
 
@@ -176,6 +177,8 @@ def fit(
     (chosen,) = find_methods([method])
     settings = {"batch_size": batch_size, "stopping_fraction": stopping}
     classifier = _new_classifier(chosen, alpha, device, seed, settings)
+    if engine != "ray" and "device" in classifier.get_params():
+        torch_device(device)  # now, not when all tables are read; of a cluster's nothing is known
     if engine != "ray" and (address, shared, workers) != (None, None, None):
         raise InvalidInputError("--address, --shared and --workers go with --engine ray.")
     if engine != "blocked" and top is not None:
@@ -230,8 +233,6 @@ def _new_classifier(
     method: Method, alpha: float, device: str, seed: int, settings: dict[str, Any]
 ) -> GraphClassifier:
     """Return the classifier, or say that its method cannot be fitted so; None changes nothing."""
-    from proptrain.devices import torch_device
-
     # The tables' own marker was read already; -1 may be a class by now.
     classifier = method.make(alpha=alpha, steps=10, seed=seed).set_params(unlabelled=None)
     asked = {name: value for name, value in settings.items() if value is not None}
@@ -239,7 +240,6 @@ def _new_classifier(
         raise InvalidInputError(f"{method.name} {_LACKS[name]}: leave that option out.")
     classifier.set_params(**asked)
     if "device" in classifier.get_params():
-        torch_device(device)  # now, not when all tables are read
         return classifier.set_params(device=device)  # type: ignore[no-any-return]
     if device not in ("auto", "cpu"):
         raise InvalidInputError(f"{method.name} is fitted on the CPU only: leave --device out.")

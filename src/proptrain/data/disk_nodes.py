@@ -108,16 +108,20 @@ def check_numbers(features: Any) -> None:
     if features.dtype.kind not in "biuf":
         raise InvalidInputError(f"Features must be real numbers; {name} has {features.dtype}.")
     for rows in parts_of(features.shape[0], features.shape[1] * max(4, features.dtype.itemsize)):
-        part = features[rows]
-        with np.errstate(over="ignore"):
-            numbers = np.asarray(part.data if sp.issparse(part) else part)
-            fine = np.isfinite(numbers.astype(np.float32)).all()
+        check_rows(features[rows], name, rows)
         forget(features)
-        if not fine:
-            raise InvalidInputError(
-                f"Features must be finite numbers that fit float32; {name} has others between "
-                f"rows {rows.start:,} and {rows.stop:,}. Fill or drop them first."
-            )
+
+
+def check_rows(part: Any, name: str, rows: slice) -> None:
+    """Raise unless some rows of a file's features are finite numbers in float32."""
+    with np.errstate(over="ignore"):
+        numbers = np.asarray(part.data if sp.issparse(part) else part)
+        fine = np.isfinite(numbers.astype(np.float32, copy=False)).all()
+    if not fine:
+        raise InvalidInputError(
+            f"Features must be finite numbers that fit float32; {name} has others between "
+            f"rows {rows.start:,} and {rows.stop:,}. Fill or drop them first."
+        )
 
 
 def open_labels(path: Path, n_nodes: int) -> NDArray[Any]:

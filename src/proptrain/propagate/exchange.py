@@ -115,9 +115,9 @@ def sends_of(*needs: NDArray[np.int32]) -> Sends:
 def first_pieces(
     share: Share, sends: Sends, signal: NDArray[Any], columns: slice
 ) -> tuple[Any, ...]:
-    """Return a sign that it is done, as a step does, and a piece of the signal for each worker.
+    """Return a sign that it is done, and a piece of the signal, times its factors, for each worker.
 
-    Its rows are multiplied with their factors.
+    The sign is there as in `take_step`: a single result would come as a tuple, several come apart.
     """
     scaled = signal[:, columns] * share.into.astype(signal.dtype)[:, None]
     return True, *sends.cut(scaled)

@@ -66,10 +66,14 @@ ALONE = Alone()
 
 
 class TorchTeam:
-    """The processes of torch's group, which whoever started them has brought together."""
+    """The processes of torch's group, which whoever started them has brought together.
 
-    def __init__(self) -> None:
+    ``device`` is where each computes: a group of GPUs adds up what lies on them alone.
+    """
+
+    def __init__(self, device: torch.device | None = None) -> None:
         self.rank, self.size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        self._device = device
 
     def add_gradients(self, parameters: Sequence[torch.Tensor], loss: float) -> float:
         """Give each parameter the sum of all gradients; returns the sum of the losses."""
@@ -86,6 +90,6 @@ class TorchTeam:
 
     def add(self, numbers: Sequence[float]) -> list[float]:
         """Return the sum over all of each number."""
-        told = torch.tensor(numbers, dtype=torch.float64)
+        told = torch.tensor(numbers, dtype=torch.float64, device=self._device)
         torch.distributed.all_reduce(told)
         return [float(one) for one in told]

@@ -37,7 +37,6 @@ class TorchPredictor(Predictor):
 
     def __init__(self, *sizes: int, generator: torch.Generator, **settings: Any) -> None:
         super().__init__(*sizes, generator=generator, **settings)
-        self._seed = generator.initial_seed()
         self._coins: torch.Generator | None = None
 
     def forward(self, features: TorchFeatures) -> torch.Tensor:  # type: ignore[override]
@@ -53,8 +52,10 @@ class TorchPredictor(Predictor):
     def _dropped(self, numbers: torch.Tensor) -> torch.Tensor:
         """Return the numbers with a share of them left out and the rest scaled up."""
         if self._coins is None:  # a generator belongs to a device, and this one now has its own
-            self._coins = torch.Generator(numbers.device).manual_seed(self._seed)
-        draws = torch.rand(numbers.shape, generator=self._coins, device=numbers.device)
+            self._coins = torch.Generator(numbers.device)
+        # Each time from a seed of the network's own generator, which is what a snapshot holds.
+        coins = self._coins.manual_seed(int(self.random.integers(2**63)))
+        draws = torch.rand(numbers.shape, generator=coins, device=numbers.device)
         return numbers * (draws >= self.dropout) / (1 - self.dropout)
 
 
