@@ -124,14 +124,6 @@ def test_a_team_needs_batches_and_can_be_judged_by_f_alone():
         train_predictor(features, soft, watched, team=member, batch_size=20)
 
 
-@pytest.mark.parametrize("how", [{"team": Threads(2).member(0)}, {"keeper": object()}])
-def test_a_team_and_snapshots_are_of_the_kernels(how):
-    """Another backend draws its dropout elsewhere: all would drop alike, and go on otherwise."""
-    backend = torch_backend(torch.device("cpu"))
-    with pytest.raises(InvalidInputError, match="compute with the kernels alone"):
-        train_predictor(*problem(), batch_size=20, backend=backend, **how)
-
-
 class Folders:
     """Keeps every snapshot in a folder of its own, and begins with the one it is told."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+from numpy.typing import NDArray
 
 from proptrain.train.adam import Adam
 from proptrain.train.predictor import Network, Predictor
@@ -22,6 +23,14 @@ class Optimiser(Protocol):
 
     def step(self) -> None:
         """Make a step along the gradients, which are then forgotten."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that the next step depends on beside weights and gradients."""
+        ...
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `state` returned."""
         ...
 
 

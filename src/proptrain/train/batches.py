@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.data.mapped import forget, row_sums, take_rows
-from proptrain.train.adam import Adam
 from proptrain.train.backend import Backend
 from proptrain.train.learner import Forward, Targets, finite, judged_rows
 from proptrain.train.predictor import Network, coins
@@ -156,7 +155,6 @@ class BatchLearner:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what the next epoch depends on beside the weights: arrays, and what JSON holds."""
-        assert isinstance(self._optimiser, Adam)  # the kernels': no other is asked for snapshots
         randoms = {"batches": self._batches.random}
         if self._team.size == 1:  # a team's begin anew in every epoch
             randoms["dropout"] = self._model.random
@@ -166,7 +164,6 @@ class BatchLearner:
 
     def go_on(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Go on from what `state` returned."""
-        assert isinstance(self._optimiser, Adam)
         self._optimiser.set_state(unnamed("optimiser", arrays))
         set_random(self._batches.random, numbers["batches"])
         if "dropout" in numbers:

@@ -317,10 +317,6 @@ def _check_together(
     check_batch_size(batch_size)
     if batch_size is None and (keeper is not None or team.size > 1):
         raise InvalidInputError("Several processes, and snapshots, need a batch_size.")
-    if backend is not KERNELS and (keeper is not None or team.size > 1):
-        raise InvalidInputError(
-            "Several processes, and training with snapshots, compute with the kernels alone."
-        )
     if team.size > 1 and stop.read_out is not None:
         raise InvalidInputError("Several processes can stop by f alone, without a read_out.")
     if settings.mean_from is not None and keeper is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -136,3 +137,23 @@ class TorchAdam:
         """Make a step along the gradients, which are then forgotten."""
         self._adam.step()
         self._adam.zero_grad()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that the next step depends on beside weights and gradients."""
+        kept: dict[int, dict[str, torch.Tensor]] = self._adam.state_dict()["state"]
+        return {
+            f"{name}{place}": value.cpu().numpy()
+            for place, values in kept.items()
+            for name, value in values.items()
+        }
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `state` returned."""
+        told = self._adam.state_dict()
+        n_parameters = sum(len(group["params"]) for group in told["param_groups"])
+        names = ("step", "exp_avg", "exp_avg_sq")
+        told["state"] = {
+            place: {name: torch.tensor(state[f"{name}{place}"]) for name in names}
+            for place in range(n_parameters)
+        }
+        self._adam.load_state_dict(told)
