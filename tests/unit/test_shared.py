@@ -214,7 +214,7 @@ def test_rows_are_those_of_a_matrix_and_headers_are_whole(tmp_path):
     content = (tmp_path / "line.npy").read_bytes()
     (tmp_path / "cut.npy").write_bytes(content.replace(b"}", b" "))
     folder = SharedFolder(tmp_path)
-    with pytest.raises(FileFormatError, match="must be a matrix, but is of shape"):
+    with pytest.raises(FileFormatError, match="must be a matrix, got shape"):
         folder.read_rows("line.npy", slice(0, 1))
     with pytest.raises(FileFormatError, match=r"is no \.npy array"):
         folder.look("cut.npy")
