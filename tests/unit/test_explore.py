@@ -20,7 +20,7 @@ from proptrain.insight.calibration import reliability
 from proptrain.report.explore import explorable_of, script_json, short_name
 from proptrain.report.model_page import model_report, suspects_of
 from proptrain.report.neighbourhood import COLOURS
-from proptrain.report.page import MOST_SUSPECTS, Report, render_report
+from proptrain.report.page import MOST_SUSPECTS, Report, _script, render_report
 from proptrain.report.parts import ReliabilityCurve, Suspect, reliability_plot
 from proptrain.rounds import RoundLearner
 
@@ -49,6 +49,16 @@ def policy_of(html):
 
 def scripts_of(html):
     return re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL)
+
+
+def test_the_page_carries_nothing_that_its_script_does_not_read():
+    clf = a_fitted_one(PTAPlusClassifier)
+    held = json.loads(explorable_of(clf, [f"n{i}" for i in range(200)]).content)
+    script = _script()
+    assert [name for name in held if not re.search(rf"\bdata\.{name}\b", script)] == []
+    model = script[script.index("const model = {") : script.index("/* How much of what is said")]
+    for name in re.findall(r"(\w+): (?:read\()?data\.", model):
+        assert len(re.findall(rf"\b{name}\b", script.replace(model, ""))) > 0, name
 
 
 def test_the_policy_names_the_hash_of_the_one_script():

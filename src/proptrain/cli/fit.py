@@ -170,6 +170,7 @@ def fit(
     """
     from proptrain.devices import torch_device
     from proptrain.experiments.methods import find_methods
+    from proptrain.insight.calibration import share_right
     from proptrain.persistence import check_model_output, save_model
 
     check_engine(engine)
@@ -210,7 +211,7 @@ def fit(
         table={"id": tables.id_column, "label": label, "features": list(tables.feature_columns)},
         overwrite=overwrite,
     )
-    accuracy = stopping_accuracy(classifier)
+    accuracy = share_right(classifier.label_distributions_, classifier.given_, classifier.stopping_)
     if json:
         told = {"model": str(out), "method": chosen.name, **_describe(tables.dataset, classifier)}
         print_json({**told, "stopping_accuracy": accuracy, "seconds": round(seconds, 2)})
@@ -266,12 +267,3 @@ def _describe(dataset: Dataset, classifier: GraphClassifier) -> dict[str, Any]:
         "reached": int(classifier.reached_.sum()),
         "epochs": getattr(classifier, "n_iter_", 0),
     }
-
-
-def stopping_accuracy(classifier: GraphClassifier) -> float | None:
-    """Return the accuracy on held-out labels; None where none are held out."""
-    stop = classifier.stopping_
-    if not stop.size:
-        return None
-    told = classifier.label_distributions_[stop].argmax(axis=1)
-    return float((told == classifier.given_[stop]).mean())

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from proptrain.data.disk import DiskGraph
     from proptrain.data.shared_graph import SharedGraph
     from proptrain.experiments.methods import Method
-    from proptrain.from_disk import FittedFromDisk
 
 ENGINES = ("local", "blocked", "ray")
 
@@ -183,8 +182,8 @@ def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None
 
 
 def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
-    from proptrain.cli.fit import stopping_accuracy
     from proptrain.data.labels import encode_labels
+    from proptrain.insight.calibration import share_right
     from proptrain.persistence import save_model
 
     classifier = wanted.classifier
@@ -195,8 +194,9 @@ def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
                        else inputs.features, inputs.y, graph=own, on_epoch=on_epoch)  # fmt: skip
     kept = {"encoder": inputs.encoder, "table": inputs.table, "overwrite": wanted.overwrite}
     save_model(wanted.out, classifier, node_ids=graph.ids(), **kept)
+    told, given, stop = classifier.label_distributions_, classifier.given_, classifier.stopping_
     return {
-        "stopping_accuracy": stopping_accuracy(classifier),
+        "stopping_accuracy": share_right(told, given, stop),
         "epochs": getattr(classifier, "n_iter_", 0),
         "batch_size": getattr(classifier, "batch_size", None),
         "reached": int(classifier.reached_.sum()),
@@ -206,6 +206,7 @@ def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
 def _fit_blocked(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
     from proptrain.disk_model import save_disk_model
     from proptrain.from_disk import fit_from_disk
+    from proptrain.insight.calibration import share_right
 
     epochs: list[float] = []
     with progress("propagating and training", 100, quiet=wanted.json) as advance:
@@ -223,7 +224,7 @@ def _fit_blocked(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[s
     kept = {"encoder": inputs.encoder, "table": inputs.table, "overwrite": wanted.overwrite}
     save_disk_model(wanted.out, wanted.classifier, fitted, graph, **kept)
     told = {
-        "stopping_accuracy": _accuracy(fitted),
+        "stopping_accuracy": share_right(fitted.distributions, fitted.given, fitted.stopping),
         "epochs": len(epochs),
         "batch_size": fitted.batch_size,
         "reached": int(fitted.reached.sum()),
@@ -250,6 +251,7 @@ def _tell_bounds(fitted: FittedFromDisk, wanted: FolderFit) -> dict[str, Any]:
 def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
     from proptrain.disk_model import save_disk_model
     from proptrain.fit_cluster import fit_on_cluster, work_folder
+    from proptrain.insight.calibration import share_right
     from proptrain.on_ray import RayCrew
 
     cluster, beside = wanted.cluster, wanted.out.resolve().parent
@@ -269,17 +271,10 @@ def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
             on_step=lambda share: advance(100 * share),
         )
         save_disk_model(wanted.out, wanted.classifier, fitted, graph, overwrite=wanted.overwrite)
-        accuracy = _accuracy(fitted)
+        accuracy = share_right(fitted.distributions, fitted.given, fitted.stopping)
     return {
         "stopping_accuracy": accuracy,
         "epochs": len(fitted.trained.history.train_loss),
         "batch_size": fitted.batch_size,
         "reached": int(fitted.reached.sum()),
     }
-
-
-def _accuracy(fitted: FittedFromDisk) -> float | None:
-    stop = fitted.stopping
-    if not stop.size:
-        return None
-    return float((fitted.distributions[stop].argmax(axis=1) == fitted.given[stop]).mean())

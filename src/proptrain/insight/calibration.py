@@ -51,6 +51,18 @@ class Reliability:
         return float(np.nansum(self.counts * gaps) / self.counts.sum())
 
 
+def share_right(distributions: Any, codes: Any, nodes: NDArray[np.int64]) -> float | None:
+    """Return the share of these nodes whose class (n,) predictions (n, C) tell; None of none.
+
+    >>> told, codes, nobody = np.array([[0.9, 0.1], [0.7, 0.3]]), np.array([0, 1]), np.array([])
+    >>> share_right(told, codes, np.array([0, 1])), share_right(told, codes, nobody)
+    (0.5, None)
+    """
+    if not nodes.size:
+        return None
+    return float((distributions[nodes].argmax(axis=1) == codes[nodes]).mean())
+
+
 def reliability(probabilities: Any, codes: Any, n_bins: int = N_BINS) -> Reliability:
     """Compare how sure predictions (m, C) are with how often they are right, in bins.
 

@@ -137,7 +137,6 @@ def _nodes_to_json(classifier: GraphClassifier) -> dict[str, Any]:
         "nTold": k,
         "toldClass": _bytes(first.astype(np.uint16)),
         "toldShare": _in_units(np.take_along_axis(told, first, axis=1), np.uint16),
-        "reached": _bytes(classifier.reached_.astype(np.uint8)),
         "start": asked[len(asked) // 2],  # a typical one
         "unsure": asked[:_N_UNSURE],
     }

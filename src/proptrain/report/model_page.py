@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proptrain.insight.calibration import N_BINS, reliability, with_temperature
+from proptrain.insight.calibration import N_BINS, reliability, share_right, with_temperature
 from proptrain.report.explore import explorable_of, short_name
 from proptrain.report.page import Report, package_versions
 from proptrain.report.parts import ClassRow, ReliabilityCurve, Suspect
@@ -153,7 +153,7 @@ def _counting(classifier: GraphClassifier, n_trainings: int) -> str:
 def _subtitle(classifier: GraphClassifier) -> str:
     n_nodes, n_labels = classifier.graph_.n_nodes, int((classifier.given_ >= 0).sum())
     known = f"{n_labels:,} of {n_nodes:,} nodes had a label; the model tells all of them."
-    right = _share_right(classifier)
+    right = _right_on_stopping(classifier)
     if right is None:
         return known
     return (
@@ -163,16 +163,12 @@ def _subtitle(classifier: GraphClassifier) -> str:
     )
 
 
-def _share_right(classifier: GraphClassifier) -> float | None:
-    stop = classifier.stopping_
-    if not stop.size:
-        return None
-    told = classifier.label_distributions_[stop].argmax(axis=1)
-    return float((told == classifier.given_[stop]).mean())
+def _right_on_stopping(classifier: GraphClassifier) -> float | None:
+    return share_right(classifier.label_distributions_, classifier.given_, classifier.stopping_)
 
 
 def _facts(classifier: GraphClassifier) -> tuple[tuple[str, str], ...]:
-    right, n_stop = _share_right(classifier), classifier.stopping_.size
+    right, n_stop = _right_on_stopping(classifier), classifier.stopping_.size
     facts = [
         ("Nodes", f"{classifier.graph_.n_nodes:,}"),
         ("Edges", f"{classifier.graph_.n_edges:,}"),
