@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from proptrain.data.disk import DiskGraph
     from proptrain.data.shared_graph import SharedGraph
     from proptrain.experiments.methods import Method
+    from proptrain.from_disk import FittedFromDisk
 
 ENGINES = ("local", "blocked", "ray")
 
