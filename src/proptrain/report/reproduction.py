@@ -23,7 +23,7 @@ from proptrain.experiments.tasks import list_tasks, task_of
 from proptrain.files import unwritable_is_ours, whole_file
 from proptrain.report.figures import caption_of, make_figure
 from proptrain.report.page import render_template
-from proptrain.report.svg import clean_text, standalone_svg
+from proptrain.report.svg import clean_lines, standalone_svg
 
 _TITLE = "The paper’s tables and figures, made again"
 _BEYOND_TITLE = "Beyond the paper: PTA+ beside what the paper has"
@@ -213,12 +213,7 @@ def _markdown_page(told: _Reproduction) -> str:
     made = "".join(map(_markdown_words, told.made_words))
     blocks += [f"## {_MADE_TITLE}", _fenced(told.command), made]
     blocks += [", ".join(f"{markdown(name)} {markdown(v)}" for name, v in told.versions.items())]
-    return _clean_lines("\n\n".join(block for block in blocks if block)) + "\n"
-
-
-def _clean_lines(text: str) -> str:
-    """Return the text with every line free of what a file cannot hold."""
-    return "\n".join(clean_text(line) for line in text.split("\n"))
+    return clean_lines("\n\n".join(block for block in blocks if block)) + "\n"
 
 
 def _markdown_words(words: _Words) -> str:
