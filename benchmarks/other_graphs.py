@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 import typer
 from numpy.typing import NDArray
 from sklearn import datasets
@@ -26,9 +25,11 @@ from proptrain import (
     PTAClassifier,
     PTAPlusClassifier,
     cli,
+    graph_from_edges,
     with_label_noise,
 )
 from proptrain.cli.console import progress, results
+from proptrain.experiments.versions import code_digest
 from proptrain.json_lines import open_lines
 
 SEEDS = range(10, 15)
@@ -91,9 +92,8 @@ def blocks(
 
 
 def _graph(ends: NDArray[np.int64], n_nodes: int) -> Graph:
-    left, right = ends[:, ends[0] != ends[1]]
-    ones = np.ones(len(left))
-    return Graph(sp.csr_array((ones, (left, right)), shape=(n_nodes, n_nodes)))
+    # An edge that is drawn twice is one edge: summed up, it would have a weight of 2.
+    return graph_from_edges(ends[:, ends[0] != ends[1]].T, n_nodes=n_nodes)
 
 
 def table(load: Callable[[], Any]) -> Callable[[np.random.RandomState], Nodes]:
@@ -176,8 +176,9 @@ def tasks() -> Iterator[tuple[str, Labels, int]]:
 
 
 def read(content: bytes) -> list[dict[str, Any]]:
-    """Return the lines of a file of results."""
-    return [json.loads(line) for line in content.splitlines()]
+    """Return the lines of a file of results that this state of the code made."""
+    lines = map(json.loads, content.splitlines())
+    return [line for line in lines if line.get("code") == code_digest()]
 
 
 def to_markdown(done: list[dict[str, Any]]) -> str:
@@ -197,7 +198,9 @@ def to_markdown(done: list[dict[str, Any]]) -> str:
 
 @app.command()
 def main(
-    out: Annotated[Path, typer.Option(help="File to add each result to; done ones are kept.")],
+    out: Annotated[
+        Path, typer.Option(help="File to add each result to; those of this code are kept.")
+    ],
 ) -> None:
     """Compare LP, PTA and PTA+ on made-up graphs and joined tables, and print the means."""
     with open_lines(out, read, b'{"graph"') as (file, done):
@@ -206,7 +209,8 @@ def main(
         with progress("graphs", len(left), quiet=False) as advance:
             for case, labels, seed in left:
                 line = {"graph": case, "labels": str(labels), "seed": seed}
-                done.append({**line, **measure(case, labels, seed)})
+                told = measure(case, labels, seed)
+                done.append({**line, **told, "code": code_digest()})
                 file.add(done[-1])
                 advance()
     results.file.write(to_markdown(done) + "\n")

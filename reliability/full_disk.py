@@ -26,8 +26,8 @@ from proptrain.errors import InvalidInputError
 from proptrain.json_lines import open_lines
 from reliability import forked
 from reliability.jobs import JOBS, Job, prepare, put, state_of
-from reliability.kill import Victim, counted
-from reliability.outcomes import BEGINNING, add_outcome, ready
+from reliability.kill import Victim
+from reliability.outcomes import BEGINNING, add_outcome, ready, tried_in
 
 COMMAND = "python -m reliability.full_disk"
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -46,7 +46,7 @@ def main(
     if not can_mount():
         raise InvalidInputError("A small disk is mounted by root alone: run this as root.")
     forked.load()
-    with open_lines(ready(out).resolve(), counted, BEGINNING) as (file, before), small_disk():
+    with open_lines(ready(out).resolve(), tried_in, BEGINNING) as (file, before), small_disk():
         for name in job or JOBS:
             fault = f"full disk during {name}"
             if before[fault]:

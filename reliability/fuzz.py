@@ -30,9 +30,8 @@ from proptrain.cli.console import say
 from proptrain.errors import ProptrainError
 from proptrain.json_lines import open_lines
 from proptrain.memory import memory_told
-from reliability.kill import counted
 from reliability.mutations import spoil_files
-from reliability.outcomes import BEGINNING, add_outcome, ready
+from reliability.outcomes import BEGINNING, add_outcome, ready, tried_in
 from reliability.readers import Reader, all_readers
 
 COMMAND = "python -m reliability.fuzz"
@@ -63,7 +62,7 @@ def main(
     with tempfile.TemporaryDirectory() as place:
         readers = all_readers(Path(place))
         n_each = -(-files // len(readers))
-        with open_lines(ready(out), counted, BEGINNING) as (file, before):
+        with open_lines(ready(out), tried_in, BEGINNING) as (file, before):
             for one in readers:
                 if reader and one.name not in reader:
                     continue

@@ -175,7 +175,7 @@ FEATURES: dict[str, Callable[[Any], Any]] = {
     "sparse, stored zeros": lambda X: _sparse_filled(X, 0),
     "sparse, big-endian": lambda X: _sparse(X, data=_sparse(X).data.astype(">f8")),
     "sparse, read-only": lambda X: _sparse(X, data=_read_only(_sparse(X).data)),
-    "sparse, float16": lambda X: _sparse(X, data=_sparse(X).data.astype(np.float32)).astype("f4"),
+    "sparse, float32": lambda X: _sparse(X).astype(np.float32),
     "sparse, int64 numbers": lambda X: _sparse(X).astype(np.int64),
     "sparse, 64-bit indices": lambda X: _sparse(X, indices=_sparse(X).indices.astype(np.int64)),
     "sparse by columns": lambda X: sp.csc_array(_sparse(X)),
@@ -263,7 +263,7 @@ WEIGHTS: dict[str, Callable[[Any], Any]] = {
     "negative": lambda w: _some(w, -1),
     "NaN": lambda w: _some(w, np.nan),
     "inf": lambda w: _some(w, np.inf),
-    "float16": lambda w: w.astype(np.float32).astype(np.float16).astype(np.float32),
+    "rounded to float16": lambda w: w.astype(np.float16).astype(np.float32),
     "int64 at its largest": lambda w: np.full(len(w), np.iinfo(np.int64).max),
 }
 

@@ -25,7 +25,7 @@ from proptrain.cli.console import say
 from proptrain.json_lines import open_lines
 from reliability import forked
 from reliability.jobs import JOBS, Job, clear, left_beside, prepare, put, state_of
-from reliability.outcomes import BEGINNING, add_outcome, ready
+from reliability.outcomes import BEGINNING, add_outcome, ready, tried_in
 
 COMMAND = "python -m reliability.kill"
 _BATCH = 10
@@ -47,7 +47,7 @@ def main(
 ) -> None:
     """Kill each command at random moments, and look at what it leaves."""
     forked.load()
-    with open_lines(ready(out).resolve(), counted, BEGINNING) as (file, before), workplace():
+    with open_lines(ready(out).resolve(), tried_in, BEGINNING) as (file, before), workplace():
         for name in job or JOBS:
             fault = f"kill -9 while {name} writes" if writing else f"kill -9 during {name}"
             batches = range(before[fault] // _BATCH, -(-kills // _BATCH))
@@ -61,16 +61,6 @@ def main(
                     command = f"{COMMAND} {how} --out FILE"
                     add_outcome(file, fault, outcomes, command, batch=batch)
                     say(f"{fault}, batch {batch}: {dict(Counter(outcomes))}")
-
-
-def counted(lines: bytes) -> Counter[str]:
-    """Return how often each fault was tried, for `proptrain.json_lines.open_lines`."""
-    import json
-
-    found: Counter[str] = Counter()
-    for line in map(json.loads, lines.splitlines()):
-        found[line["fault"]] += line["tried"]
-    return found
 
 
 @contextmanager

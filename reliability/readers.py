@@ -1,7 +1,7 @@
 """Every reader with a set of whole files, what reads and uses them, and what signs them anew.
 
 Models and graphs carry checksums, which are no signature: a stranger can compute them anew. So
-half of what is spoilt is signed again, or the checksum would be all that was ever tried.
+most of what is spoilt is signed again, or the checksum would be all that was ever tried.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from proptrain.cli.console import say
 from proptrain.json_lines import open_lines
 from reliability import forked
 from reliability.jobs import JOBS, Job, clear, left_beside
-from reliability.kill import Victim, counted, workplace
-from reliability.outcomes import BEGINNING, add_outcome, ready
+from reliability.kill import Victim, workplace
+from reliability.outcomes import BEGINNING, add_outcome, ready, tried_in
 
 COMMAND = "python -m reliability.two_writers"
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -34,7 +34,7 @@ def main(
 ) -> None:
     """Have two processes write the same output, and look at what stands."""
     forked.load()
-    with open_lines(ready(out).resolve(), counted, BEGINNING) as (file, before), workplace():
+    with open_lines(ready(out).resolve(), tried_in, BEGINNING) as (file, before), workplace():
         for name in job or JOBS:
             for overwrite in (False, True):
                 fault = f"two at once: {name}{', overwriting' if overwrite else ''}"

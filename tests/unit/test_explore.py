@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from proptrain import Graph, LabelPropagationClassifier, PTAClassifier, PTAPlusClassifier
 from proptrain.errors import InvalidInputError
+from proptrain.experiments.versions import PACKAGES
 from proptrain.insight.audit import Audit
 from proptrain.insight.calibration import reliability
 from proptrain.report.explore import explorable_of, script_json, short_name
@@ -286,6 +287,11 @@ def test_a_page_names_what_counts_with_stopping_nodes(monkeypatch, kept):
     assert report.trained.endswith(counts[kept])
     assert "mean of the later" not in report.trained
     assert "judged on the stopping nodes" in render_report(report)
+
+
+def test_a_model_page_names_all_that_computes():
+    report = model_report(a_fitted_one(), names=None, title="t", command="c")
+    assert [name for name, _ in report.versions] == ["python", *PACKAGES]
 
 
 def test_the_best_epoch_is_named_where_there_is_one():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reliability.hell import WELL, WHO, end_of
-from reliability.hell_cases import all_cases, ordinary
+from reliability.hell_cases import FEATURES, WEIGHTS, all_cases, ordinary
 
 from proptrain import BlockedEngine, LabelPropagationClassifier, LocalEngine, PTAClassifier
 from proptrain.data.disk_writer import save_graph
@@ -62,6 +62,15 @@ REFUSED = {
     "labels: one-hot rows": ("LabelError", "argmax"),
     "labels: one class": ("LabelError", "one class only"),
 }
+
+
+def test_cases_hold_the_type_that_they_are_called_by():
+    X, weights = np.random.RandomState(0).rand(60, 16), np.ones(90)
+    for given, cases in ((X, FEATURES), (weights, WEIGHTS)):
+        for name, make in cases.items():
+            called = re.search(r"(?:^|, )(float16|float32)\b", name)
+            if called is not None:
+                assert make(given).dtype == called[1], name
 
 
 @pytest.mark.parametrize("name", ALL_WELL)

@@ -11,11 +11,13 @@ from benchmarks import other_graphs
 from benchmarks.other_graphs import Labels, blocks, give
 
 from proptrain import cli
+from proptrain.experiments.versions import code_digest
 
 
 def test_blocks_have_the_edges_that_they_were_asked_for():
     nodes = blocks([300, 100], 0.1, 0.02)(np.random.RandomState(0))
     assert np.bincount(nodes.classes).tolist() == [300, 100]
+    assert (nodes.graph.adjacency.data == 1).all()  # some edge is drawn twice, and is one
     left, right = nodes.graph.adjacency.nonzero()
     alike = nodes.classes[left] == nodes.classes[right]
     wanted = 0.1 * (300**2 + 100**2)  # either way
@@ -51,5 +53,19 @@ def test_what_is_done_is_not_measured_again(tmp_path, monkeypatch, capsys):
     mean = 100 * np.mean([line["PTA+"] for line in lines])
     assert len(lines) == 2
     assert first.splitlines()[2].endswith(f"| {mean:.1f} |")
+    measure = other_graphs.measure
     monkeypatch.setattr(other_graphs, "measure", None)
     assert run() == first
+    # What other code made is done again, and is not told.
+    monkeypatch.setattr(other_graphs, "measure", measure)
+    other = [{**line, "code": "of old", "PTA+": 0.0} for line in lines]
+    for line in (*other, {name: lines[0][name] for name in lines[0] if name != "code"}):
+        with out.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+    assert run() == first
+    out.write_text("".join(json.dumps(line) + "\n" for line in other))
+    assert run() == first
+    assert [json.loads(line)["code"] for line in out.read_text().splitlines()] == [
+        *["of old"] * 2,
+        *[code_digest()] * 2,
+    ]

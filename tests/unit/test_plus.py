@@ -472,3 +472,13 @@ def test_a_node_that_nothing_reaches_keeps_its_own_prediction_fitted_or_new():
     np.testing.assert_allclose(clf.label_distributions_[[lonely]], own, atol=1e-6)
     told = clf.predict_proba(features[:1], np.zeros((0, 2), dtype=int))
     np.testing.assert_allclose(told, own, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-28, 1e-32, 1e-40])
+def test_a_model_of_tiny_features_can_be_saved_and_loaded(tmp_path, size):
+    clf = plus().fit(FEATURES * size, LABELS, graph=GRAPH)
+    assert all(np.isfinite(array).all() for array in clf.weights_.values())
+    clf.save(tmp_path / "model")
+    same = PTAPlusClassifier.load(tmp_path / "model")
+    new = FEATURES[:5] * 0.9 * size
+    np.testing.assert_array_equal(same.predict_proba(new), clf.predict_proba(new))

@@ -465,6 +465,7 @@ def test_pages_say_what_the_outcomes_of_claims_mean(folder: Path) -> None:
         assert "The outcomes of 17 claims: " in text
         assert all(f"× {outcome}" in text for outcome in Outcome)
         assert "resampling splits" in text
+        assert "a claim that names p is judged by the paper’s paired t-test over the runs" in text
 
 
 def test_notes_stand_below_their_table(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,11 +72,12 @@ def in_percent(estimate: Estimate, digits: int) -> str:
     """Write a mean in percent, with ± half its interval where there is one.
 
     >>> from proptrain.experiments.statistics import Estimate
-    >>> in_percent(Estimate(0.84, 0.83, 0.86), 1), in_percent(Estimate(0.84, math.nan, math.nan), 1)
-    ('84.0 ± 1.5', '84.0')
+    >>> in_percent(Estimate(0.84, 0.83, 0.86), 1)
+    '84.0 ± 1.5'
     """
-    mean, half_width = f"{100 * estimate.mean:.{digits}f}", estimate.half_width
-    return mean if math.isnan(half_width) else f"{mean} ± {100 * half_width:.{digits}f}"
+    from proptrain.experiments.grid import plus_minus
+
+    return plus_minus(100 * estimate.mean, 100 * estimate.half_width, digits)
 
 
 @contextmanager

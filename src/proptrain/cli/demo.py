@@ -97,9 +97,10 @@ def _report(
     suspects: tuple[Suspect, ...],
     command: str,
 ) -> Report:
+    from proptrain.experiments.versions import software
     from proptrain.report.explore import explorable_of
     from proptrain.report.model_page import reliability_curves
-    from proptrain.report.page import Report, package_versions
+    from proptrain.report.page import Report
 
     names = _topics(dataset)
     return Report(
@@ -124,7 +125,7 @@ def _report(
         confusion=_confusion(dataset, classifier, split),
         class_names=names,
         command=command,
-        versions=package_versions(),
+        versions=tuple(software().items()),
         explore=explorable_of(classifier, class_names=names),
         suspects=suspects,
         reliability=reliability_curves(

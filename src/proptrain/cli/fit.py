@@ -37,6 +37,7 @@ from proptrain.errors import InvalidInputError
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
     from proptrain.data.dataset import Dataset
+    from proptrain.data.tables import Tables
     from proptrain.experiments.methods import Method
 
 OutOption = Annotated[Path, typer.Option(help="Folder to write the model to; must not exist yet.")]
@@ -170,8 +171,7 @@ def fit(
     """
     from proptrain.devices import torch_device
     from proptrain.experiments.methods import find_methods
-    from proptrain.insight.calibration import share_right
-    from proptrain.persistence import check_model_output, save_model
+    from proptrain.persistence import check_model_output
 
     check_engine(engine)
     check_model_output(out, overwrite=overwrite)
@@ -200,34 +200,62 @@ def fit(
         edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
     )
     tell_workload(classifier, sizes_of(tables.dataset), quiet=json, force=force)
-    start = time.perf_counter()
-    _train(classifier, tables.dataset, uses_graph=chosen.uses_graph, quiet=json)
+    told = _fit_tables(tables, label, chosen, classifier, out, overwrite=overwrite, quiet=json)
+    if json:
+        print_json(told)
+    else:
+        _say_fitted(told, nodes, classifier)
+
+
+def _fit_tables(
+    tables: Tables,
+    label: str | None,
+    method: Method,
+    classifier: GraphClassifier,
+    out: Path,
+    *,
+    overwrite: bool,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Fit to tables in memory and write the model; returns what there is to tell of it."""
+    from proptrain.insight.calibration import share_right
+    from proptrain.persistence import save_model
+
+    dataset, start = tables.dataset, time.perf_counter()
+    _train(classifier, dataset, uses_graph=method.uses_graph, quiet=quiet)
     seconds = time.perf_counter() - start
     save_model(
         out,
         classifier,
-        node_ids=tables.dataset.node_ids,
+        node_ids=dataset.node_ids,
         encoder=tables.encoder,
         table={"id": tables.id_column, "label": label, "features": list(tables.feature_columns)},
         overwrite=overwrite,
     )
-    accuracy = share_right(classifier.label_distributions_, classifier.given_, classifier.stopping_)
-    if json:
-        told = {"model": str(out), "method": chosen.name, **_describe(tables.dataset, classifier)}
-        print_json({**told, "stopping_accuracy": accuracy, "seconds": round(seconds, 2)})
-        return
+    told, given, stop = classifier.label_distributions_, classifier.given_, classifier.stopping_
+    return {
+        "model": str(out),
+        "method": method.name,
+        **_describe(dataset, classifier),
+        "stopping_accuracy": share_right(told, given, stop),
+        "seconds": round(seconds, 2),
+    }
+
+
+def _say_fitted(told: dict[str, Any], nodes: Path | None, classifier: GraphClassifier) -> None:
+    accuracy, out = told["stopping_accuracy"], told["model"]
     held_out = "" if accuracy is None else f", {accuracy:.1%} right on the stopping labels"
-    say(f"{chosen.name} trained in {seconds:.1f} s{held_out}; written to {out}")
-    say(f"next: proptrain predict {shlex.quote(str(out))} --out predictions.csv")
+    say(f"{told['method']} trained in {told['seconds']:.1f} s{held_out}; written to {out}")
+    say(f"next: proptrain predict {shlex.quote(out)} --out predictions.csv")
     say(f"or look at it: {_report_command(out, nodes, classifier)}")
 
 
-def _report_command(out: Path, nodes: Path | None, classifier: GraphClassifier) -> str:
+def _report_command(out: str, nodes: Path | None, classifier: GraphClassifier) -> str:
     """Return the command for a page, with the labels in doubt where they can be found."""
     from proptrain.insight.audit import can_audit
 
     audit = ["--nodes", str(nodes)] if can_audit(classifier) else []
-    return shlex.join(["proptrain", "report", str(out), *audit])
+    return shlex.join(["proptrain", "report", out, *audit])
 
 
 def _new_classifier(

@@ -43,12 +43,12 @@ SOURCES = (
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and the packages that compute, and the kind of machine."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-        "cpu": _cpu_name(),
-        "cores": str(count_cores()),
-    }
+    return {**software(), "cpu": _cpu_name(), "cores": str(count_cores())}
+
+
+def software() -> dict[str, str]:
+    """Return the versions of Python and the packages that compute."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 @cache

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from proptrain.experiments.versions import software
 from proptrain.insight.calibration import N_BINS, reliability, share_right, with_temperature
 from proptrain.report.explore import explorable_of, short_name
-from proptrain.report.page import Report, package_versions
+from proptrain.report.page import Report
 from proptrain.report.parts import ClassRow, ReliabilityCurve, Suspect
 from proptrain.trainings import count_trainings
 
@@ -50,7 +51,7 @@ def model_report(
         confusion=_confusion(classifier) if stop.size and n_classes <= MOST_CLASSES else None,
         class_names=tuple(str(name) for name in classifier.classes_),
         command=command,
-        versions=package_versions(),
+        versions=tuple(software().items()),
         trained=_trained(classifier, n_trainings),
         judged="Stopping",
         watched="stopping nodes" if stop.size else "training nodes",

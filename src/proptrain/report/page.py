@@ -6,9 +6,7 @@ import base64
 import hashlib
 import math
 import os
-import platform
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,7 +137,7 @@ def render_template(name: str, **content: Any) -> str:
     """Return one of our pages with this content, escaped unless it is markup already."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from proptrain.report.svg import clean_text
+    from proptrain.report.svg import clean_lines
 
     environment = Environment(
         loader=PackageLoader("proptrain", "report/templates"),
@@ -150,8 +148,7 @@ def render_template(name: str, **content: Any) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"percent": _percent, "duration": _duration, "half_width": _half_width}
-    html = environment.get_template(name).render(**content)
-    return "\n".join(clean_text(line) for line in html.split("\n"))
+    return clean_lines(environment.get_template(name).render(**content))
 
 
 def write_report(report: Report, path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
@@ -167,12 +164,6 @@ def write_report(report: Report, path: str | os.PathLike[str], *, overwrite: boo
     with whole_file(path.resolve(), overwrite=overwrite) as temporary:
         temporary.write_text(render_report(report), encoding="utf-8", newline="\n")
     return path
-
-
-def package_versions() -> tuple[tuple[str, str], ...]:
-    """Return the versions of Python and of the packages that compute."""
-    packages = ("proptrain", "numpy", "scipy", "scikit-learn", "torch")
-    return (("python", platform.python_version()), *((name, version(name)) for name in packages))
 
 
 def _percent(share: float, digits: int = 1) -> str:

@@ -23,7 +23,7 @@ from proptrain.experiments.tasks import list_tasks, task_of
 from proptrain.files import unwritable_is_ours, whole_file
 from proptrain.report.figures import caption_of, make_figure
 from proptrain.report.page import render_template
-from proptrain.report.svg import clean_text, standalone_svg
+from proptrain.report.svg import clean_lines, standalone_svg
 
 _TITLE = "The paper’s tables and figures, made again"
 _BEYOND_TITLE = "Beyond the paper: PTA+ beside what the paper has"
@@ -96,7 +96,9 @@ class _Reproduction:
             f"The outcomes of {counted(len(outcomes), 'claim')}: {counts}. Each claim says of some "
             "number that it is positive. It holds if the number’s 95 % interval lies above zero on "
             "every data set, it does not hold if the interval lies below zero on one, and it is "
-            "not shown if the interval contains zero. Runs on the same split are not independent: "
+            "not shown if the interval contains zero; a claim that names p is judged by the "
+            "paper’s paired t-test over the runs instead. Runs on the same split are not "
+            "independent: "
             "the mean is over splits, each with the mean of its runs, and the interval comes from "
             f"resampling splits; fewer than {FEWEST} splits are not judged. The intervals are not "
             "corrected for how many of them there are."
@@ -213,12 +215,7 @@ def _markdown_page(told: _Reproduction) -> str:
     made = "".join(map(_markdown_words, told.made_words))
     blocks += [f"## {_MADE_TITLE}", _fenced(told.command), made]
     blocks += [", ".join(f"{markdown(name)} {markdown(v)}" for name, v in told.versions.items())]
-    return _clean_lines("\n\n".join(block for block in blocks if block)) + "\n"
-
-
-def _clean_lines(text: str) -> str:
-    """Return the text with every line free of what a file cannot hold."""
-    return "\n".join(clean_text(line) for line in text.split("\n"))
+    return clean_lines("\n\n".join(block for block in blocks if block)) + "\n"
 
 
 def _markdown_words(words: _Words) -> str:

@@ -77,6 +77,15 @@ def clean_text(text: str) -> str:
     return _UNSHOWN.sub("\ufffd", text)
 
 
+def clean_lines(text: str) -> str:
+    r"""Return the same of each line, so that the ends of lines stay.
+
+    >>> clean_lines("a\x00b\nc")
+    'a�b\nc'
+    """
+    return "\n".join(clean_text(line) for line in text.split("\n"))
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Draw with our settings alone, whatever the user's are, and leave those as they were."""

@@ -15,6 +15,8 @@ ROUNDING = 1e-3
 """By which rows that were made to sum to 1 may miss it."""
 FAR_OFF = 2.0
 """Spreads by which a column's middle must be off zero to be taken away."""
+SMALLEST = 1e-30
+"""Sum of a row that is still brought to 1: weights that undo more are beyond float32."""
 AT_A_TIME = 64
 """Columns of dense features that are looked at together: there may be no room for all once more."""
 
@@ -74,7 +76,8 @@ def to_ordinary_size(features: Features) -> Scaling:
     sum of a row's absolute features. Where that is large, training jumps about, and what it ends
     in is luck; where it is tiny, nothing is learnt. So a large column is divided by its size, and
     then all by the root of what rows sum to. (By the sum itself, weight decay would leave the
-    network too little to learn with.) If rows sum to less than 1, they are brought to it.
+    network too little to learn with.) If rows sum to less than 1, they are brought to it, unless it
+    is so little that weights could not be as large.
 
     A size is the square of a mean of roots: a few values far out, which would decide a mean or a
     standard deviation, count little. A dense column that is far off zero is brought there first.
@@ -99,7 +102,7 @@ def to_ordinary_size(features: Features) -> Scaling:
             middles[part], spreads[part] = _middles_and_spreads(features[:, part])
     sizes = np.maximum(1, spreads)
     row_sum = _row_sum(features, Scaling(middles, sizes))
-    if row_sum > 0:
+    if row_sum > SMALLEST:
         sizes = sizes * (np.sqrt(row_sum) if row_sum > 1 else row_sum)
     return Scaling(middles, sizes)
 
