@@ -76,9 +76,9 @@ def write_npz(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool
     ...     read_npz(f"{folder}/pair.npz").labels
     array([ 1, -1])
     """
-    members = _members_of(dataset)
+    members: dict[str, Any] = _members_of(dataset)  # plain arrays: nothing is pickled
     with whole_file(Path(path), overwrite=overwrite) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **members)
+        np.savez_compressed(file, **members)
 
 
 def _open(path: Path) -> BinaryIO:
