@@ -126,7 +126,7 @@ def _packed() -> Iterator[Reader]:
     yield _archive("a sparse matrix of bytes in .npz", _npz({**small, **row, **parts}))
     none = {"adj_matrix.data": np.ones(0), "adj_matrix.indices": np.ones(0, np.int32)}
     row["adj_matrix.indptr"] = np.zeros(2, np.int8)
-    dense = {"attr_matrix": np.zeros((1, 12 * _MB), np.bool_)}
+    dense = {"attr_matrix": np.zeros((1, 20 * _MB), np.bool_)}
     yield _archive("dense features of bytes in .npz", _npz({**small, **row, **none, **dense}))
 
 
@@ -136,7 +136,7 @@ def _archive(name: str, content: bytes) -> Reader:
 
 def _npz(arrays: dict[str, Any]) -> bytes:
     target = io.BytesIO()
-    np.savez_compressed(target, allow_pickle=False, **arrays)
+    np.savez_compressed(target, **arrays)
     return target.getvalue()
 
 

@@ -136,6 +136,7 @@ def _use_shared_graph(at: Path) -> None:
     for number in range(graph.n_blocks):
         graph.block(number)
     graph.stored_ids()
+    _ = graph.degrees
 
 
 def _use_graph(at: Path) -> None:

@@ -38,6 +38,7 @@ NOT_RUN = {
     ("performance.md", "python -m benchmarks"): BENCH,
     ("index.md", "pip install"): "installs; `make package` does, into an empty environment",
     ("large-graphs.md", "pip install 'proptrain[ray]'"): "needs machines; see test_ray.py",
+    ("large-graphs.md", "aws s3 cp"): "needs a store far away",
     ("large-graphs.md", "python -m benchmarks.from_disk"): LARGE,
     ("large-graphs.md", "python -m benchmarks.ray_cost"): LARGE,
     ("large-graphs.md", "python -m benchmarks.cost_model"): LARGE,

@@ -7,6 +7,7 @@ import pickle
 import resource
 import shutil
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -654,15 +655,17 @@ def test_arrays_of_another_making_with_right_hashes_are_refused(tmp_path, layout
 
 
 def test_each_file_is_read_once(model, monkeypatch):
-    opened, read_bytes = [], Path.read_bytes
+    opened, open_file = [], Path.open
 
-    def swap_after_reading(self):
-        content = read_bytes(self)
-        opened.append(self.name)
-        self.write_bytes(b"swapped between the check and the use")
-        return content
+    @contextmanager
+    def swap_after_reading(self, mode="r", *rest, **more):
+        with open_file(self, mode, *rest, **more) as file:
+            yield file
+        if mode == "rb":
+            opened.append(self.name)
+            self.write_bytes(b"swapped between the check and the use")
 
-    monkeypatch.setattr(Path, "read_bytes", swap_after_reading)
+    monkeypatch.setattr(Path, "open", swap_after_reading)
     saved = load_model(model)
     assert sorted(opened) == ["arrays.safetensors", "encoder.skops", "model.json", "nodes.json"]
     assert saved.node_ids[0] == "n0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class StoppingNodes:
     codes: NDArray[np.int64]
     soft_labels: NDArray[np.float32]
     read_out: ReadOut | None = None
-    room: Room = room_for
+    room: Room = field(default_factory=lambda: room_for)  # a value, and no method
 
     def __post_init__(self) -> None:
         if not len(self.nodes):
