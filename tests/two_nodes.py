@@ -1,50 +1,115 @@
 """Two Ray nodes on this machine, and what shall hold on them: python two_nodes.py FOLDER.
 
-To be run in a network and process namespace of its own (see e2e/test_ray.py). A cluster takes long
-to start, so it is started once; what each scenario came to is a line of JSON on standard output.
+With --closed it is in a network and process namespace of its own (see e2e/test_ray.py), and may do
+there what root may: the second node is in a further network namespace, behind a link that can be
+cut. A cluster takes long to start, so it is started once; what each scenario came to is a line of
+JSON on standard output.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import ray
 import scipy.sparse as sp
+import torch
 
 import reference
+from processes import kill_tree, own_processes
 from proptrain import PTAClassifier, fit_from_disk
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.synthetic_disk import write_synthetic
-from proptrain.errors import ClusterError, FileFormatError, UnreadableFileError
+from proptrain.errors import (
+    ClusterError,
+    FileFormatError,
+    NotEnoughMemoryError,
+    TrainingError,
+    UnreadableFileError,
+)
 from proptrain.fit_cluster import fit_on_cluster, work_folder
 from proptrain.on_ray import RayCrew, RayEngine
+from proptrain.propagate import cluster as cluster_module
 from proptrain.propagate.engine import LocalEngine
+from proptrain.propagate.exchange import take_step
 from proptrain.propagate.schemes import PPR, Heat
+from proptrain.train.weighting import Adaptive
 
-PORT = 6399
-ADDRESS = f"127.0.0.1:{PORT}"
 N, C = 3000, 5
 
 
-def start_node(folder, *words):
+class Network:
+    """Where the nodes are: both on loopback, or the second behind a link."""
+
+    def __init__(self, *, closed):
+        self.first = self.second = "127.0.0.1"
+        self.into_second = []
+        if closed:
+            self._put_second_behind_a_link()
+        with socket.socket() as free:
+            free.bind((self.first, 0))
+            self.address = f"{self.first}:{free.getsockname()[1]}"
+
+    def _put_second_behind_a_link(self):
+        self.first, self.second = "10.77.0.1", "10.77.0.2"
+        beyond = subprocess.Popen(["unshare", "-n", "sleep", "infinity"])  # ends with all the rest
+        own = Path("/proc/self/ns/net").readlink()
+        wait_for(lambda: Path(f"/proc/{beyond.pid}/ns/net").readlink() != own)
+        self.into_second = ["nsenter", "-t", str(beyond.pid), "-n"]
+        # Both ends have one name, since those who train are told to use what is called so.
+        run("ip", "link", "add", "wire", "type", "veth", "peer", "name", "other")
+        run("ip", "link", "set", "other", "netns", str(beyond.pid))
+        run(*self.into_second, "ip", "link", "set", "other", "name", "wire")
+        for place, address in (([], self.first), (self.into_second, self.second)):
+            run(*place, "ip", "address", "add", f"{address}/24", "dev", "wire")
+            run(*place, "ip", "link", "set", "lo", "up")
+            run(*place, "ip", "link", "set", "wire", "up")
+        os.environ["GLOO_SOCKET_IFNAME"] = "wire"
+
+    def cut(self):
+        run("ip", "link", "set", "wire", "down")
+
+
+def run(*command):
+    subprocess.run(command, check=True)
+
+
+def start_node(folder, ip, *words, within=()):
     """Start a node that lives as long as this process's child does."""
     command = [
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),
-        *("--node-ip-address=127.0.0.1", "--num-cpus=1", "--object-store-memory=200000000"),
-        *words,
+        *(*within, sys.executable, "-m", "ray.scripts.scripts", "start", "--block"),
+        *("--disable-usage-stats", f"--node-ip-address={ip}", "--num-cpus=1"),
+        *("--object-store-memory=200000000", *words),
     ]
     log = (folder / "nodes.log").open("a")
     return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+
+def start_second(cluster):
+    """Start the second node, and wait until it is there."""
+    network, before = cluster.network, {node["NodeID"] for node in ray.nodes()}
+    how = {"within": network.into_second}
+    cluster.second = start_node(
+        cluster.folder, network.second, f"--address={network.address}", **how
+    )
+
+    def has_come():
+        return any(node["Alive"] and node["NodeID"] not in before for node in ray.nodes())
+
+    wait_for(has_come)
 
 
 def wait_for(what, seconds=120):
@@ -53,37 +118,6 @@ def wait_for(what, seconds=120):
         if time.monotonic() > end:
             raise TimeoutError(what.__name__)
         time.sleep(0.1)
-
-
-def processes(title):
-    """Return the ids of processes whose command line begins so."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes().decode(errors="replace").startswith(title):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
-
-
-def kill_tree(process):
-    """End a node as a power cut would: all of its processes at once."""
-    children = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(words[1]), []).append(int(path.parent.name))
-    doomed, waiting = [], [process.pid]
-    while waiting:
-        one = waiting.pop()
-        doomed.append(one)
-        waiting += children.get(one, [])
-    for one in doomed:
-        os.kill(one, signal.SIGKILL)
-    process.wait()
 
 
 def made_problem(folder):
@@ -105,6 +139,51 @@ def made_problem(folder):
     )
 
 
+class Steps:
+    """The steps that are taken meanwhile, one line in a file for each time that a task was done."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __enter__(self):
+        path = self.path
+
+        def take_and_note(*given):
+            told = take_step(*given)
+            with path.open("a") as file:
+                own = ray.get_runtime_context()
+                file.write(f"{own.get_task_id()} {own.get_node_id()} {time.time()}\n")
+            return told
+
+        cluster_module.take_step = take_and_note
+        return self
+
+    def __exit__(self, *_):
+        cluster_module.take_step = take_step
+
+    def lines(self):
+        text = self.path.read_text() if self.path.exists() else ""
+        return [line.split() for line in text.splitlines()]
+
+    def are_shared(self):
+        """Tell whether both nodes take a fair part, the last steps too: each has what is needed.
+
+        A node that is new takes one now and then at first, from what lies elsewhere.
+        """
+        nodes = [node for _, node, _ in self.lines()]
+        both = set(nodes)
+        is_fair = len(both) > 1 and min(map(nodes.count, both)) >= len(nodes) / 4
+        return is_fair and set(nodes[-4:]) == both
+
+    def taken_again(self, moment):
+        """Return how many were done before a moment, and after it once more."""
+        before, after = (
+            {task for task, _, when in self.lines() if (float(when) > moment) == later}
+            for later in (False, True)
+        )
+        return len(before & after)
+
+
 def differences(made, on_step=None):
     got = RayEngine(made.graph).propagate(made.signal, PPR(), fixed=made.fixed, on_step=on_step)
     return {"difference": float(abs(got - made.wanted).max())}
@@ -115,12 +194,13 @@ def propagation(made, cluster):
 
 
 def awkward_graphs(made, cluster):
-    """One node, no edges, weights, nodes apart, more blocks than nodes: against the oracle."""
+    """One node, no edges, weights, more blocks than nodes, one block: against the oracle."""
     weighted = np.kron(np.eye(2), [[0, 0.5, 1], [0.5, 0, 0], [1, 0, 0]])
     worst = 0.0
-    for place, adjacency in enumerate([np.zeros((1, 1)), np.zeros((4, 4)), weighted]):
+    cases = [(np.zeros((1, 1)), 3), (np.zeros((4, 4)), 6), (weighted, 8), (weighted, 1)]
+    for place, (adjacency, n_blocks) in enumerate(cases):
         folder, n = made.folder / f"awkward{place}", len(adjacency)
-        save_graph(Graph(sp.csr_array(adjacency)), folder, n_blocks=n + 2)
+        save_graph(Graph(sp.csr_array(adjacency)), folder, n_blocks=n_blocks)
         for kind in reference.KINDS:
             step = reference.operator(adjacency, kind)
             engine = RayEngine(folder, kind)
@@ -134,43 +214,85 @@ def awkward_graphs(made, cluster):
     return {"difference": float(worst)}
 
 
+class AfterSteps:
+    """Does something once, when so many steps have been taken and it is time."""
+
+    def __init__(self, n_steps, do, is_time=lambda: True):
+        self.left, self.do, self.is_time, self.moment = n_steps, do, is_time, None
+
+    def __call__(self, _):
+        self.left -= 1
+        if self.left <= 0 and self.moment is None and self.is_time():
+            self.moment = time.time()
+            self.do()
+
+
 def a_worker_killed(made, cluster):
-    killed = []
+    """One of those who have the pieces of the next step in hand is killed."""
+    blow = AfterSteps(4, lambda: os.kill(own_processes("ray::")[-1], signal.SIGKILL))
+    return {**differences(made, blow), "struck": blow.moment is not None}
 
-    def kill_one(_):
-        # After the fourth step one of those who have the pieces of the next in hand.
-        kill_one.steps += 1
-        if kill_one.steps == 4:
-            victim = processes("ray::")[-1]
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
 
-    kill_one.steps = 0
-    return {**differences(made, kill_one), "killed": len(killed)}
+def lost_in_mid_propagation(made, name, strike):
+    """Strike when the second node has something to lose."""
+    start = time.monotonic()
+    for number in range(20):
+        with Steps(made.folder / f"{name}-{number}.steps") as steps:
+            blow = AfterSteps(4, strike, steps.are_shared)
+            told = differences(made, blow)
+        if blow.moment is not None:
+            again, seconds = steps.taken_again(blow.moment), time.monotonic() - start
+            return {**told, "struck": True, "taken_again": again, "seconds": seconds}
+    return {"struck": False}
 
 
 def a_node_killed(made, cluster):
-    def kill_node(_):
-        kill_node.steps += 1
-        if kill_node.steps == 4:
-            kill_tree(cluster.second)
-
-    kill_node.steps = 0
-    return {**differences(made, kill_node), "killed": int(cluster.second.poll() is not None)}
+    return lost_in_mid_propagation(made, "killed", lambda: kill_tree(cluster.second))
 
 
-def classifier():
-    how = {"fast": True, "max_epochs": 25, "patience": 8, "batch_size": 500}
-    return PTAClassifier(random_state=0, device="cpu", **how)
+def a_link_cut(made, cluster):
+    """The second node is alive, but cannot be reached from one moment on."""
+    if not cluster.network.into_second:
+        return {"left_out": "there is no link without a namespace"}
+    start_second(cluster)
+    return lost_in_mid_propagation(made, "cut", cluster.network.cut)
 
 
-def fitted_by_two(made):
+@dataclass(frozen=True)
+class Noting(Adaptive):
+    """PTA's weighting, with a line in a file for each epoch that a process trains."""
+
+    path: str = ""
+
+    def __call__(self, confidence, epoch):
+        with Path(self.path).open("a") as file:
+            file.write(f"{os.getpid()} {epoch}\n")
+        return super().__call__(confidence, epoch)
+
+
+def epochs_of(path):
+    """Return the epochs that each process has trained, those who began first first."""
+    told = {}
+    for line in path.read_text().split("\n")[:-1]:  # the last one may still be written
+        pid, epoch = map(int, line.split())
+        told.setdefault(pid, []).append(epoch)
+    return list(told.values())
+
+
+def classifier(**how):
+    how = {"fast": True, "max_epochs": 25, "patience": 8, "batch_size": 500, "device": "cpu", **how}
+    return PTAClassifier(random_state=0, **how)
+
+
+def fitted_by_two(made, notes):
     """Fit here, and on the cluster by two trainers; returns how far they are from each other."""
+    noting = Noting(path=str(notes))
     features = np.load(made.features, mmap_mode="r")
     local = fit_from_disk(classifier(), made.graph, features, made.y, memory="64GB")
     with work_folder(made.folder) as work:
         ours = fit_on_cluster(
-            classifier(), made.graph, made.features, made.y, RayCrew(), work, n_workers=2
+            classifier(weighting=noting), made.graph, made.features, made.y, RayCrew(), work,
+            n_workers=2,
         )  # fmt: skip
         told = ours.distributions[np.arange(N)]
     pairs = [(ours.trained.weights[name], array) for name, array in local.trained.weights.items()]
@@ -192,23 +314,23 @@ def fitted_by_two(made):
 
 
 def a_trainer_killed(made, cluster):
-    """Two train; when there are some snapshots, one of them is killed."""
-    killed, before = [], set(processes("ray::"))
+    """Two train; when there must be some snapshots, one of them is killed."""
+    killed, notes = [], made.folder / "killed.epochs"
 
     def kill_one():
-        def has_snapshots():
-            return len(list(made.folder.glob(".proptrain-*/training/checkpoint*"))) >= 2
+        def has_snapshots():  # of the first epochs, whatever is on its way of the last
+            return notes.exists() and max(map(max, epochs_of(notes)), default=0) >= 5
 
         wait_for(has_snapshots)
-        victim = processes("ray::RayTrainWorker")[0]
+        victim = own_processes("ray::RayTrainWorker")[0]
         os.kill(victim, signal.SIGKILL)
         killed.append(victim)
 
     watcher = threading.Thread(target=kill_one, daemon=True)
     watcher.start()
-    told = fitted_by_two(made)
+    told = fitted_by_two(made, notes)
     watcher.join(1)
-    return {**told, "killed": len(killed), "new": len(set(killed) - before)}
+    return {**told, "killed": len(killed), "begun": [one[0] for one in epochs_of(notes)]}
 
 
 BRIEFLY = """
@@ -222,43 +344,87 @@ cli.main()
 """The command line, with few epochs: in hundreds the rounding of two engines would grow."""
 
 
+def proptrain(*words):
+    """Run a command; returns what it said."""
+    done = subprocess.run(
+        [sys.executable, "-c", BRIEFLY, *map(str, words)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return {"code": done.returncode, "err": done.stderr[-2000:], "out": done.stdout}
+
+
+def fit_words(made, out):
+    words = ["fit", "--edges", made.graph, "--features", made.features, "--device", "cpu"]
+    words += ["--labels", made.folder / "big" / "labels.npy", "--method", "PTA(F)", "--json"]
+    return [*words, "--out", out, "--batch-size", 500]
+
+
 def command_line(made, cluster):
-    """One trainer on the cluster does what training from disk does here."""
-    told = {}
-    for engine in ("blocked", "ray"):
-        words = ["fit", "--engine", engine, "--edges", made.graph, "--features", made.features]
-        words += ["--labels", made.folder / "big" / "labels.npy", "--method", "PTA(F)", "--json"]
-        words += ["--out", made.folder / f"by-{engine}", "--batch-size", 500]
-        words += ["--address", ADDRESS, "--workers", 1] if engine == "ray" else ["--memory", "4GB"]
-        done = subprocess.run(
-            [sys.executable, "-c", BRIEFLY, *map(str, words)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        told[engine] = {"code": done.returncode, "err": done.stderr[-2000:], "out": done.stdout}
+    """One trainer on the cluster does what training from disk, and in memory, does here."""
+    own = {
+        "local": [],
+        "blocked": ["--memory", "4GB"],
+        "ray": ["--address", cluster.network.address, "--workers", 1],
+    }
+    told, tables = {}, {}
+    for engine, words in own.items():
+        model = made.folder / f"by-{engine}"
+        told[engine] = proptrain(*fit_words(made, model), "--engine", engine, *words)
+    for engine in ("local", "ray"):
+        table = made.folder / f"by-{engine}.csv"
+        told[f"predict {engine}"] = proptrain(
+            "predict", made.folder / f"by-{engine}", "--out", table, "--json"
+        )
+        tables[engine] = table
     if any(one["code"] for one in told.values()):
         return told
-    blocked, ray = (made.folder / f"by-{engine}" for engine in told)
+    blocked, by_ray = (made.folder / f"by-{engine}" for engine in ("blocked", "ray"))
     files = ("weights.safetensors", "reached.npy")
-    a, b = (np.load(folder / "predictions.npy") for folder in (blocked, ray))
+    a, b = (np.load(folder / "predictions.npy") for folder in (blocked, by_ray))
     return {
         **told,
-        "same": [(blocked / name).read_bytes() == (ray / name).read_bytes() for name in files],
+        "same": [(blocked / name).read_bytes() == (by_ray / name).read_bytes() for name in files],
         "difference": float(abs(a - b).max()),
+        **compared(*tables.values()),
         "left": len(list(made.folder.glob(".proptrain-*"))),
     }
 
 
+def compared(*paths):
+    """Return how far two tables of predictions are from each other."""
+    tables = [list(csv.DictReader(path.open())) for path in paths]
+    names = [name for name in tables[0][0] if name.startswith("p_")]
+    numbers = [np.array([[float(row[name]) for name in names] for row in one]) for one in tables]
+    ids = [[row["id"] for row in one] for one in tables]
+    return {
+        "rows": len(ids[0]),
+        "same_ids": ids[0] == ids[1],
+        "to_local": float(abs(numbers[0] - numbers[1]).max()),
+    }
+
+
+def message(kind, do):
+    """Return what was raised, which must be of a kind, and how long that took."""
+    start = time.monotonic()
+    try:
+        do()
+    except kind as error:
+        return {"said": str(error), "seconds": time.monotonic() - start}
+    return {"said": None, "seconds": time.monotonic() - start}
+
+
+def take_too_much():
+    return np.empty(2**60, np.uint8)
+
+
+def fit_on(made, chosen, folder=None, **how):
+    with work_folder(folder or made.folder) as work:
+        fit_on_cluster(chosen, made.graph, made.features, made.y, RayCrew(), work, **how)
+
+
 def bad_weather(made, cluster):
     """What is missing, broken or too small is said in seconds."""
-    told, start = {}, time.monotonic()
-
-    def message(kind, do):
-        try:
-            do()
-        except kind as error:
-            return str(error)
-        return None
-
+    told = {}
     save_graph(Graph.without_edges(1_300_000), made.folder / "large", n_blocks=1)
     signal = np.zeros((1_300_000, 1), np.float32)
     large = RayEngine(made.folder / "large")
@@ -270,45 +436,75 @@ def bad_weather(made, cluster):
         path.write_bytes(content[:-1] + b"\1") if name == "corrupt" else path.unlink()
         engine = RayEngine(made.folder / name)
         told[name] = message(kind, lambda e=engine: e.propagate(np.ones((5, 1)), PPR()))
-    return {**told, "seconds": time.monotonic() - start}
+    crew = RayCrew()
+    told["task"] = message(NotEnoughMemoryError, lambda: crew.get(crew.call(take_too_much)))
+    told["workers"] = message(ClusterError, lambda: fit_on(made, classifier(), n_workers=3))
+    return {**told, "left": len(list(made.folder.glob(".proptrain-*")))}
+
+
+def training_that_cannot_be(made, cluster):
+    """Two train by torch, as on GPUs, at a rate at which nothing stays finite."""
+    notes = made.folder / "diverged.epochs"
+    how = {"weighting": Noting(path=str(notes)), "device": torch.device("cpu")}
+    diverging = classifier(learning_rate=1e30, **how)
+    told = message(TrainingError, lambda: fit_on(made, diverging, n_workers=2))
+    return {**told, "n_trained": len(epochs_of(notes))}
+
+
+def a_full_disk(made, cluster):
+    """There is room for half of the soft labels; then for them, but for no snapshot."""
+    if not cluster.network.into_second:
+        return {"left_out": "a small disk can be mounted in a namespace alone"}
+    told = {}
+    for name, size in (("labels", "100k"), ("snapshots", "144k")):
+        small, out = made.folder / name, made.folder / f"by-{name}"
+        small.mkdir()
+        run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small))
+        start = time.monotonic()
+        words = ["--engine", "ray", "--address", cluster.network.address, "--shared", small]
+        done = proptrain(*fit_words(made, out), *words)
+        left = [path.name for path in [*small.iterdir(), *made.folder.glob(f"*by-{name}*")]]
+        told[name] = {**done, "left": left, "seconds": time.monotonic() - start}
+        run("umount", str(small))
+    return told
 
 
 SCENARIOS = (
     propagation,
     awkward_graphs,
     bad_weather,
+    training_that_cannot_be,
+    a_full_disk,
     command_line,
     a_worker_killed,
     a_trainer_killed,
     a_node_killed,
+    a_link_cut,
 )
 
 
 def main():
-    import ray
-
     folder = Path(sys.argv[1])
-    head = start_node(
-        folder, "--head", f"--port={PORT}", "--include-dashboard=false", f"--temp-dir={folder}/ray"
-    )
+    network = Network(closed="--closed" in sys.argv)
+    port = network.address.rpartition(":")[2]
+    words = (f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}/ray")
+    head = start_node(folder, network.first, "--head", *words)
+    cluster = SimpleNamespace(network=network, folder=folder, head=head)
     made = made_problem(folder)
 
     def can_connect():
         try:
-            RayCrew(ADDRESS)
+            RayCrew(network.address)
         except ClusterError:
             return False
         return True
 
     wait_for(can_connect)
-    second = start_node(folder, f"--address={ADDRESS}")
-
-    def both_there():
-        return sum(node["Alive"] for node in ray.nodes()) == 2
-
-    wait_for(both_there)
-    cluster = SimpleNamespace(head=head, second=second)
+    start_second(cluster)
+    chosen = [name for name in sys.argv[2:] if not name.startswith("--")]
     for scenario in SCENARIOS:
+        if chosen and scenario.__name__ not in chosen:
+            continue
         start = time.monotonic()
         try:
             told = scenario(made, cluster)
@@ -318,7 +514,7 @@ def main():
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
     ray.shutdown()
-    for node in (second, head):
+    for node in (cluster.second, head):
         if node.poll() is None:
             kill_tree(node)
 
