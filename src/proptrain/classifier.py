@@ -174,7 +174,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         others. The only label of a class cannot be judged and comes last. Only of PTA and PTA+;
         the ten models are PTA's in both. X has shape (n, f).
 
-        Two groups of four by their features; the last label is that of the wrong one:
+        Two groups of five by their features; the last label is that of the wrong one:
 
         >>> from proptrain import PTAClassifier
         >>> X = np.repeat(np.eye(2), 5, axis=0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from proptrain import cli
+from commands import runner
 from proptrain.bench.case import Wanted
 from proptrain.bench.results import measure
 from proptrain.bench.training import own_jobs, problem_of
@@ -154,13 +154,7 @@ def test_training_ends_when_stopping_says_so(problem, monkeypatch):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            cli.main(command.app)
-        return left.value.code or 0, capsys.readouterr()
-
-    return in_process
+    return runner(command.app, monkeypatch, capsys)
 
 
 def test_the_command_measures_peers_too(tmp_path, run):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +32,7 @@ from benchmarks.cost_model.model import (
 from benchmarks.ray_cost.one import BATCH
 from benchmarks.ray_cost.table import gather
 
-from proptrain import cli
+from commands import runner
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.shared_graph import SharedGraph
@@ -222,13 +221,7 @@ def test_the_largest_size_is_predicted_from_the_others():
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            cli.main(command.app)
-        return left.value.code or 0, capsys.readouterr()
-
-    return in_process
+    return runner(command.app, monkeypatch, capsys)
 
 
 def test_the_command_prints_both_tables(tmp_path, run):

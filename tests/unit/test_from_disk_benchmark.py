@@ -14,7 +14,7 @@ from benchmarks.from_disk.table import table_of
 from benchmarks.measured import between_marks, open_cases, read_cases
 from benchmarks.processes import KILLED, cpu_seconds, family, family_memory, watch
 
-from proptrain import cli
+from commands import runner
 from proptrain.errors import FileFormatError, InvalidInputError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what others have")
@@ -84,13 +84,7 @@ def test_the_parts_come_to_what_the_fit_comes_to(job, engine):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            cli.main(command.app)
-        return left.value.code or 0, capsys.readouterr()
-
-    return in_process
+    return runner(command.app, monkeypatch, capsys)
 
 
 def test_everything_is_measured_once_in_processes_of_their_own(tmp_path, run, monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,7 +10,7 @@ from benchmarks.ray_cost import __main__ as command
 from benchmarks.ray_cost import one
 from benchmarks.ray_cost.table import gather, table_of
 
-from proptrain import cli
+from commands import runner
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.shared_graph import SharedGraph
@@ -35,13 +33,7 @@ def made_up(words, **_):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            cli.main(command.app)
-        return left.value.code or 0, capsys.readouterr()
-
-    return in_process
+    return runner(command.app, monkeypatch, capsys)
 
 
 def test_every_case_is_measured_once_and_shown(tmp_path, run, monkeypatch):

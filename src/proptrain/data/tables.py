@@ -60,10 +60,10 @@ def read_tables(
 
     Each is a path (.csv, .csv.gz, .tsv, .parquet), a pandas DataFrame or a pyarrow Table. Ids may
     be anything; those in text files are read as text, so that "001" stays what it is, and those of
-    several types become text. ``id`` is
-    by default a column of that name or the first, ``source`` and ``target`` those named
-    source/target, src/dst or from/to, or the first two. Columns of the node table other than id
-    and ``label`` become features; without ``label`` every label is unknown.
+    several types become text. ``id`` is by default a column of that name or the first, ``source``
+    and ``target`` those named source/target, src/dst or from/to, or the first two. Columns of the
+    node table other than id and ``label`` become features; without ``label`` every label is
+    unknown.
 
     >>> import pandas as pd
     >>> nodes = pd.DataFrame({"id": ["a", "b", "c"], "size": [1, 5, 2], "kind": ["x", None, "y"]})
