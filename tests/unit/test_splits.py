@@ -193,6 +193,8 @@ def test_a_class_that_is_too_small_is_refused_by_name():
         split_nodes(labels, 0, n_known=401, per_class=1, n_stop=5)
     with pytest.raises(LabelError, match=r"Class 0 has \d+ known nodes, too few for 150 training"):
         split_nodes(LABELS, 0, n_known=400, per_class=150, n_stop=5)
+    with pytest.raises(LabelError, match="Class 'graphs' has"):
+        split_nodes(LABELS, 0, n_known=400, per_class=150, class_names=["graphs", "b", "c"])
 
 
 # --- hold_out ---------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ def split_nodes(
     per_class: int = 20,
     n_stop: int = 500,
     for_tuning: bool = False,
+    class_names: Sequence[Any] | None = None,
 ) -> Split:
     """Draw the split of one seed, as the paper's protocol (APPNP's) does.
 
@@ -79,7 +80,8 @@ def split_nodes(
     One fixed draw, the same for every seed, decides which labelled nodes are known at all; the
     others are the test nodes. Each seed then draws ``per_class`` training nodes of every class
     and ``n_stop`` stopping nodes among the known. With ``for_tuning`` the known nodes left over
-    take the place of the test nodes, so that nothing is ever chosen on those.
+    take the place of the test nodes, so that nothing is ever chosen on those. ``class_names`` are
+    for messages alone.
 
     >>> split = split_nodes(np.arange(40) % 2, 0, n_known=20, per_class=3, n_stop=5)
     >>> len(split.train), len(split.stop), len(split.test)
@@ -99,7 +101,7 @@ def split_nodes(
         )
     known = np.random.RandomState(KNOWN_NODES_SEED).choice(labelled, n_known, replace=False)
     random = np.random.RandomState(seed)
-    train = _draw_training_nodes(labels, known, per_class, random)
+    train = _draw_training_nodes(labels, known, per_class, random, class_names)
     left = known[~np.isin(known, train)]
     if n_stop > len(left):
         raise LabelError(
@@ -113,14 +115,19 @@ def split_nodes(
 
 
 def _draw_training_nodes(
-    labels: NDArray[Any], known: NDArray[Any], per_class: int, random: np.random.RandomState
+    labels: NDArray[Any],
+    known: NDArray[Any],
+    per_class: int,
+    random: np.random.RandomState,
+    class_names: Sequence[Any] | None,
 ) -> NDArray[np.int64]:
     drawn: list[NDArray[np.int64]] = []
     for code in np.unique(labels[labels >= 0]):
         members = known[labels[known] == code]
         if len(members) < max(per_class, 2):
+            name = code if class_names is None else repr(class_names[code])
             raise LabelError(
-                f"Class {code} has {len(members)} known nodes, too few for {per_class} training "
+                f"Class {name} has {len(members)} known nodes, too few for {per_class} training "
                 "nodes (a class needs two in any case). Ask for fewer training nodes per class, "
                 "or merge or leave out that class."
             )

@@ -113,6 +113,7 @@ class Protocol:
             per_class=self.per_class,
             n_stop=self.n_stop,
             for_tuning=self.for_tuning,
+            class_names=dataset.class_names,
         )
 
     def seeds(self, n_runs: int) -> list[tuple[int, int]]:
