@@ -9,6 +9,7 @@ and printed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -90,7 +91,7 @@ def main(
 
 
 def _with_count(one: Machines, count: int) -> Machines:
-    return Machines(count, one.memory, one.cores, one.use, one.network, one.disk)
+    return replace(one, count=count)
 
 
 def check_table(held: Sequence[Check]) -> Table:
@@ -135,7 +136,8 @@ def large_table(
     one, (batch, epochs) = several[0], training
     notes = (
         f"Assumed of a machine: {in_words(one.memory)} of memory, {one.cores} cores that bring "
-        f"{one.use:.0%} of so many times one, {in_words(one.network)} a second from the network, "
+        f"{one.use:.0%} of so many times one, {in_words(one.cache)} of caches, "
+        f"{in_words(one.network)} a second from the network, "
         f"{in_words(one.disk)} a second from and to disk; of the edges, that they lead anywhere. "
         "Nothing overlaps.",
         f"{PROPAGATIONS} propagations of 10 steps, parted into computing, telling others what to "

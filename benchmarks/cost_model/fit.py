@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,8 +18,11 @@ from benchmarks.cost_model.model import (
     batch_row,
     blocked_memory,
     exchanged_bytes,
+    fetched,
     graph_bytes,
     multiplied,
+    multiplying,
+    needed_rows,
     network_work,
     ray_memory,
     ray_time,
@@ -75,12 +79,12 @@ def fit(measured: Sequence[Measured], threads: int) -> Fitted:
         )
     blocked = [one.took["propagate", "blocked"] for one in whole]
     trained = [one.took["train", "blocked"] for one in whole]
-    multiply = _price([multiplied(size_of(one), width_of(one)) for one in whole], blocked)
-    train = _price([network_work(size_of(one)) for one in whole], trained)
-    used = np.mean([took.cpu_seconds / took.seconds for took in [*blocked, *trained]])
-    here = Machines(1, cores=threads, use=min(1.0, float(used) / threads), memory=float("inf"))
-    hand_on, *ray_cpu = _ray_cpu(on_ray, multiply)
-    known = Prices(multiply, hand_on, 0.0, 0.0, train)
+    here = Machines(1, cores=threads, use=_use([*blocked, *trained], threads), memory=math.inf)
+    multiply, fetch = _cpu_prices([_looked_up(one, here) for one in whole], blocked)
+    (train,) = _cpu_prices([(network_work(size_of(one)),) for one in whole], trained)
+    known = Prices(multiply, fetch, 0.0, 0.0, 0.0, train)
+    hand_on, *ray_cpu = _ray_cpu(on_ray, known, here)
+    known = replace(known, hand_on=hand_on)
     task, piece = _telling(on_ray, known, here)
     prices = replace(known, task=task, piece=piece)
     bases = _bases(whole, on_ray, prices, here)
@@ -91,10 +95,21 @@ def _is_whole(one: Measured) -> bool:
     return {("propagate", "blocked"), ("train", "blocked")} <= one.took.keys()
 
 
-def _price(work: Sequence[float], took: Sequence[Took]) -> float:
-    """Return the price of one kind of work, from CPU seconds."""
+def _use(took: Sequence[Took], threads: int) -> float:
+    """Return how much of the threads was used; long jobs tell more, being the ones to reckon."""
+    used = sum(one.cpu_seconds for one in took) / sum(one.seconds for one in took)
+    return min(1.0, used / threads)
+
+
+def _looked_up(one: Measured, here: Machines) -> tuple[float, float]:
+    size, width = size_of(one), width_of(one)
+    return multiplied(size, width), fetched(size, here, width, size.nodes)
+
+
+def _cpu_prices(work: Sequence[tuple[float, ...]], took: Sequence[Took]) -> list[float]:
+    """Return the price of each kind of work, from CPU seconds."""
     seconds = np.array([one.cpu_seconds for one in took])
-    return float(_prices(np.array(work)[:, None], seconds, seconds)[0])
+    return [float(price) for price in _prices(np.array(work), seconds, seconds)]
 
 
 def _prices(
@@ -104,7 +119,7 @@ def _prices(
 
     An error counts relative to the ``whole`` time of a case, or the largest alone would count.
     """
-    scale, whole = work.max(axis=0), np.maximum(whole, 1e-3)  # below 1 ms is noise
+    scale, whole = np.maximum(work.max(axis=0), 1), np.maximum(whole, 1e-3)  # below 1 ms is noise
     found, _ = nnls(work / scale / whole[:, None], seconds / whole)
     return np.asarray(found / scale)
 
@@ -114,12 +129,19 @@ def _ray_work(one: Measured) -> tuple[float, float, float]:
     return STEPS * float(one.exchanged_bytes), STEPS * blocks, STEPS * blocks**2
 
 
-def _ray_cpu(on_ray: Sequence[Measured], multiply: float) -> list[float]:
+def _ray_cpu(on_ray: Sequence[Measured], known: Prices, here: Machines) -> list[float]:
     """Return CPU seconds for a byte handed on, a task and a piece: what is not multiplying."""
     work = np.array([_ray_work(one) for one in on_ray])
-    own = [multiply * multiplied(size_of(one), width_of(one)) for one in on_ray]
+    own = [
+        _multiplying(one, needed_rows(size_of(one), one.graph.blocks), known, here)
+        for one in on_ray
+    ]
     seconds = np.array([one.took["propagate", "ray"].cpu_seconds for one in on_ray])
     return [float(price) for price in _prices(work, seconds - own, seconds)]
+
+
+def _multiplying(one: Measured, rows: float, prices: Prices, here: Machines) -> float:
+    return multiplying(size_of(one), here, width_of(one), rows, prices)
 
 
 def _telling(on_ray: Sequence[Measured], known: Prices, here: Machines) -> tuple[float, float]:
@@ -170,8 +192,8 @@ def _compared(one: Measured, fitted: Fitted) -> list[tuple[str, float, float, st
     size, width, blocks = size_of(one), width_of(one), one.graph.blocks
     prices, here = fitted.prices, fitted.here
     told: list[tuple[str, float, float, str]] = []
-    computing = prices.multiply * multiplied(size, width)
     if (took := one.took.get(("propagate", "blocked"))) is not None:
+        computing = _multiplying(one, size.nodes, prices, here)
         memory = size.matrix + blocked_memory(size, width, prices)  # the signal is in memory here
         told += [
             ("blocked: CPU", computing, took.cpu_seconds, "s"),
@@ -183,6 +205,7 @@ def _compared(one: Measured, fitted: Fitted) -> list[tuple[str, float, float, st
         telling = fitted.ray_cpu[0] * tasks + fitted.ray_cpu[1] * pieces
         time = ray_time(size, here, blocks, width, prices)
         memory = size.matrix + ray_memory(size, here, blocks, width, prices)
+        computing = _multiplying(one, needed_rows(size, blocks), prices, here)
         cpu = computing + prices.hand_on * bytes_sent + telling
         told += [
             ("Ray: CPU", cpu, took.cpu_seconds, "s"),

@@ -55,6 +55,8 @@ class Machines:
     """What so many cores bring, as a share of so many times one: they wait for one memory."""
     network: float = 1.25e9
     disk: float = 0.5e9
+    cache: float = 8e6
+    """Bytes of the CPU's caches that a state can count on."""
 
     @property
     def speed(self) -> float:
@@ -68,6 +70,8 @@ class Prices:
 
     multiply: float
     """For an entry and a column, in one step."""
+    fetch: float
+    """For the same, besides, where the state lies beyond the caches."""
     hand_on: float
     """For a byte that goes from block to block."""
     task: float
@@ -144,6 +148,21 @@ def multiplied(size: Size, width: int) -> float:
     return float(STEPS * size.entries * width * rounds_of(size.columns, width))
 
 
+def fetched(size: Size, machines: Machines, width: int, rows: float) -> float:
+    """Return how much of that is looked up beyond the caches, in a state of so many rows.
+
+    Lookups lead anywhere, so the caches serve the share of a state that they hold.
+    """
+    state = max(1.0, rows * width * _FLOAT)
+    return max(0.0, 1 - machines.cache / state) * multiplied(size, width)
+
+
+def multiplying(size: Size, machines: Machines, width: int, rows: float, prices: Prices) -> float:
+    """Return the seconds of one core that a propagation multiplies, looking up so many rows."""
+    beyond = fetched(size, machines, width, rows)
+    return prices.multiply * multiplied(size, width) + prices.fetch * beyond
+
+
 def network_work(size: Size) -> float:
     """Return the multiplications of the network in an epoch."""
     return float(size.nodes * (size.features * size.hidden + size.hidden * size.columns))
@@ -188,8 +207,8 @@ def blocked_time(size: Size, machine: Machines, width: int, prices: Prices) -> T
     passes = 1 if graph <= left else STEPS * n_rounds
     matrices = 1 if graph + 2 * size.matrix <= left else n_rounds
     read = passes * graph + 3 * matrices * size.matrix
-    computing = prices.multiply * multiplied(size, width) / machine.speed
-    return Time(computing=computing, disk=read / machine.disk)
+    work = multiplying(size, machine, width, size.nodes, prices)
+    return Time(computing=work / machine.speed, disk=read / machine.disk)
 
 
 # --- several machines, with Ray -------------------------------------------------------------------
@@ -209,7 +228,8 @@ def ray_time(size: Size, machines: Machines, blocks: int, width: int, prices: Pr
     """Return the time of one propagation on a cluster; a task has one core."""
     count, n_rounds = machines.count, rounds_of(size.columns, width)
     handed_on = STEPS * n_rounds * exchanged_bytes(size, blocks, width)
-    work = prices.multiply * multiplied(size, width) + prices.hand_on * handed_on
+    rows = needed_rows(size, blocks)
+    work = multiplying(size, machines, width, rows, prices) + prices.hand_on * handed_on
     sent = STEPS * n_rounds * network_bytes(size, count, blocks, width)
     tasks = STEPS * n_rounds * blocks
     return Time(

@@ -19,8 +19,11 @@ from benchmarks.cost_model.model import (
     blocked_time,
     blocked_width,
     exchanged_bytes,
+    fetched,
     graph_bytes,
     multiplied,
+    multiplying,
+    needed_rows,
     network_bytes,
     network_work,
     ray_memory,
@@ -40,6 +43,7 @@ from proptrain.propagate.exchange import share_of
 
 PRICES = Prices(
     multiply=3e-10,
+    fetch=2e-10,
     hand_on=2e-9,
     task=0.004,
     piece=2e-4,
@@ -104,13 +108,23 @@ def test_pieces_have_a_price_that_grows_with_the_square_of_blocks():
 
 def test_nothing_takes_no_time():
     nothing = Size(0, 0, 16, 0, 0)
-    free = Prices(3e-10, 2e-9, 0.0, 0.0, 1e-10)
+    free = Prices(3e-10, 2e-10, 2e-9, 0.0, 0.0, 1e-10)
     assert ray_time(nothing, Machines(4), 8, 16, free).total < 1e-5  # the folder's headers
     assert blocked_time(nothing, Machines(1), 16, free).total < 1e-5
     assert train_time(nothing, Machines(4), 100, 3, free).computing == 0
     assert exchanged_bytes(nothing, 4, 16) == 0
     assert blocked_memory(nothing, 16, free) == 0
     assert train_memory(nothing, Machines(4), 100, free) == 0
+
+
+def test_what_the_caches_hold_is_not_fetched():
+    small, large = Size(1000, 50_000, 16), Size(10**6, 50_000, 16)
+    machine = Machines(1, cache=1000 * 16 * 4)
+    assert fetched(small, machine, 16, small.nodes) == 0
+    assert fetched(large, machine, 16, large.nodes) == pytest.approx(0.999 * multiplied(large, 16))
+    dear = replace(PRICES, fetch=1.0)
+    assert multiplying(small, machine, 16, 1000, dear) == PRICES.multiply * multiplied(small, 16)
+    assert multiplying(large, machine, 16, 10**6, dear) > 1e6
 
 
 def test_time_grows_with_every_size():
@@ -174,13 +188,14 @@ def recorded(slower=1.0):
             told = {"nodes": nodes, "stored": entries, "exchanged_rows": rows}
             told["folder_bytes"] = graph_bytes(size, blocks)
             cases = {("make", "-"): {**told, "peak_memory": 1}}
-            own = PRICES.multiply * multiplied(size, 16)
+            own = multiplying(size, here, 16, needed_rows(size, blocks), PRICES)
             cpu = own + 10 * (PRICES.hand_on * rows * 64 + 0.01 * blocks + 0.001 * blocks**2)
             time = ray_time(size, here, blocks, 16, PRICES)
             took = {"seconds": factor * (time.computing + time.telling), "cpu_seconds": cpu}
             memory = size.matrix + ray_memory(size, here, blocks, 16, PRICES)
             cases["propagate", "ray"] = {**took, "peak_memory": memory}
             if blocks == 4:
+                own = multiplying(size, here, 16, nodes, PRICES)
                 memory = size.matrix + blocked_memory(size, 16, PRICES)
                 took = {"seconds": factor * own / 2, "cpu_seconds": own, "peak_memory": memory}
                 cases["propagate", "blocked"] = took
@@ -229,7 +244,7 @@ def test_the_command_prints_both_tables(tmp_path, run):
     path.write_text("".join(json.dumps(line) + "\n" for line in recorded()))
     code, text = run(path)
     assert code == 0, text.err
-    assert "| Ray: time | 124,000,000 | 4 | 9.31 s | 9.31 s | 1.00 | predicted |" in text.out
+    assert "| Ray: time | 124,000,000 | 4 | 11.19 s | 11.19 s | 1.00 | predicted |" in text.out
     rows = [line for line in text.out.splitlines() if "| blocked |" in line or "| ray |" in line]
     assert [row.split(" | ")[0] for row in rows] == ["| 1", "| 8", "| 32", "| 128"]
     assert rows[0].startswith("| 1 | blocked | 1 | 32 | 44.4 GB | – | ")
