@@ -25,7 +25,7 @@ if sys.platform != "win32":
     import fcntl
 
 
-_DESCRIPTION = 1 << 26
+DESCRIPTION = 1 << 26
 """Bytes of the largest model.json or manifest.json: a graph of 2^31 nodes has one of a few MB."""
 
 
@@ -241,10 +241,10 @@ def read_description(folder: Path, name: str) -> bytes:
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or device may not end
         raise FileFormatError(f"{path} must be an ordinary file. Make the folder again.")
     with path.open("rb") as file:
-        content = file.read(_DESCRIPTION + 1)
-    if len(content) > _DESCRIPTION:
+        content = file.read(DESCRIPTION + 1)
+    if len(content) > DESCRIPTION:
         raise FileFormatError(
-            f"{path} must be of at most {_DESCRIPTION:,} bytes, but is larger, and is not read. "
+            f"{path} must be of at most {DESCRIPTION:,} bytes, but is larger, and is not read. "
             "It is damaged, or was made to fill the memory."
         )
     return content

@@ -7,6 +7,8 @@ import json
 import os
 import sys
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,6 +35,13 @@ from proptrain.data.order import locality_order
 from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
 from proptrain.propagate.engine import MANY_ENTRIES
 from proptrain.propagate.labels import one_hot
+
+
+@pytest.fixture(autouse=True)
+def once_without_a_rest(monkeypatch):
+    """Have jobs run once, at once: what is tested here is short."""
+    monkeypatch.setattr(timing, "PAUSE", 0)
+    monkeypatch.setattr(timing, "SHORT", 0)
 
 
 class Clock:
@@ -62,6 +71,25 @@ def test_a_machine_that_slows_down_changes_times_but_not_ratios(monkeypatch):
         over = times[name].over(times["a"])
         assert (over.low, over.middle, over.high) == (ratio, ratio, ratio)
     assert times["a"].median == 6
+
+
+def test_a_short_job_is_repeated_after_a_rest_and_has_the_mean_time(monkeypatch):
+    now, rests, ran = [0.0], [], []
+    monkeypatch.setattr(timing, "SHORT", 0.02)
+    monkeypatch.setattr(timing, "PAUSE", 0.05)
+    clock = SimpleNamespace(perf_counter=lambda: now[0], sleep=rests.append)
+    monkeypatch.setattr(timing, "time", clock)
+
+    def job(name, seconds):
+        ran.append(name)
+        now[0] += seconds
+
+    jobs = {"short": partial(job, "short", 0.0075), "long": partial(job, "long", 3.0)}
+    times = time_in_turn(jobs, 1, warms_up=False)
+    assert (ran.count("short"), ran.count("long")) == (3, 1)
+    assert times["short"].median == pytest.approx(0.0075)
+    assert times["long"].median == 3.0
+    assert rests == [0.05, 0.05]
 
 
 def test_everyone_has_every_turn():

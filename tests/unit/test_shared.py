@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from contextlib import contextmanager
 from pathlib import Path
@@ -192,6 +193,13 @@ def test_a_shared_graph_is_not_believed(stored):
     path.unlink()
     with pytest.raises(UnreadableFileError, match=r"weights-00002\.npy cannot be read"):
         shared.block(2)
+    path.touch()
+    os.truncate(path, 10**12)  # a hole: to read it would fill the memory
+    with pytest.raises(FileFormatError, match="must have at most .* bytes, got 1,000,000,000,000"):
+        shared.block(2)
+    os.truncate(disk.folder / "manifest.json", 10**12)
+    with pytest.raises(FileFormatError, match=r"manifest\.json must have at most 67,108,864 bytes"):
+        SharedGraph(shared.folder.address)
     (disk.folder / "manifest.json").unlink()
     with pytest.raises(UnreadableFileError, match="is no graph folder that can be read"):
         SharedGraph(shared.folder.address)

@@ -396,7 +396,7 @@ def test_a_description_is_an_ordinary_file_of_its_folder(tmp_path, name, monkeyp
     with pytest.raises(FileFormatError, match=f"{name} must be an ordinary file"):
         DESCRIBED[name](tmp_path)
     path.unlink()
-    monkeypatch.setattr("proptrain.files._DESCRIPTION", 10)
+    monkeypatch.setattr("proptrain.files.DESCRIPTION", 10)
     path.write_bytes(bytes(11))
     with pytest.raises(FileFormatError, match=f"{name} must be of at most 10 bytes"):
         DESCRIBED[name](tmp_path)

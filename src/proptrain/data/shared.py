@@ -82,14 +82,16 @@ class SharedFolder:
         with self._writing(self.address):
             self._files.delete_dir(self._path)
 
-    def read_bytes(self, name: str) -> Any:
-        """Return a file's content, as a buffer."""
+    def read_bytes(self, name: str, at_most: int | None = None) -> Any:
+        """Return a file's content, as a buffer; nothing of a file that is larger."""
         with self._open(name) as file:
+            if at_most is not None and (n_bytes := file.size()) > at_most:
+                raise self._broken(name, f"must have at most {at_most:,} bytes, got {n_bytes:,}")
             return file.read_buffer()
 
     def read(self, name: str, stored: StoredArray | None = None) -> NDArray[Any]:
         """Return an array; if it is known what was stored, only that is taken."""
-        content = self.read_bytes(name)
+        content = self.read_bytes(name, None if stored is None else stored.n_bytes)
         if stored is not None and content.size != stored.n_bytes:
             raise self._broken(name, f"must have {stored.n_bytes:,} bytes, got {content.size:,}")
         if stored is not None and (found := hashlib.sha256(content).hexdigest()) != stored.sha256:

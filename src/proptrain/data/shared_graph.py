@@ -13,6 +13,7 @@ from proptrain.data.disk import Block, check_block, checked_degrees, is_order
 from proptrain.data.manifest import MANIFEST, Manifest, parse_manifest
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.files import DESCRIPTION
 
 
 class SharedGraph:
@@ -96,7 +97,7 @@ class SharedGraph:
 
 def _manifest_of(folder: SharedFolder) -> Manifest:
     try:
-        content = folder.read_bytes(MANIFEST)
+        content = folder.read_bytes(MANIFEST, DESCRIPTION)
     except UnreadableFileError as error:
         raise UnreadableFileError(
             f"{folder.address} is no graph folder that can be read: {error} Give the folder that "
