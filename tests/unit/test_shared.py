@@ -195,7 +195,7 @@ def test_a_shared_graph_is_not_believed(stored):
         shared.block(2)
     path.touch()
     os.truncate(path, 10**12)  # a hole: to read it would fill the memory
-    with pytest.raises(FileFormatError, match="must have at most .* bytes, got 1,000,000,000,000"):
+    with pytest.raises(FileFormatError, match="bytes, got 1,000,000,000,000"):
         shared.block(2)
     os.truncate(disk.folder / "manifest.json", 10**12)
     with pytest.raises(FileFormatError, match=r"manifest\.json must have at most 67,108,864 bytes"):
