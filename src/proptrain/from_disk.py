@@ -103,6 +103,7 @@ def fit_from_disk(
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
     features = _usable(features)
     check_able(classifier, features.shape, disk.n_nodes)
+    check_numbers(features)
     device = None if classifier.device == "auto" else torch_device(classifier.device)
     random = check_random_state(classifier.random_state)
     posing = {
@@ -200,15 +201,13 @@ def check_settings(classifier: PTAClassifier) -> None:
 
 
 def _usable(features: Any) -> Any:
-    """Return features that can be computed with, or say what is wrong with them."""
+    """Return features of a kind that can be computed with, or say what they are instead."""
     if not (isinstance(features, np.ndarray) or sp.issparse(features)):
         raise InvalidInputError(
             "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix, got "
             f"{type(features).__name__} of shape {np.shape(features)}."
         )
-    features = in_native_order(features) if sp.issparse(features) else features
-    check_numbers(features)
-    return features
+    return in_native_order(features) if sp.issparse(features) else features
 
 
 def _told(weights: Weights, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:

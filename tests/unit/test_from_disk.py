@@ -228,6 +228,7 @@ def test_numbers_that_cannot_be_used_are_found_in_the_file(cora, tmp_path, monke
         (pd.DataFrame(np.zeros((900, 2))), "DataFrame of shape"),
         ([[0.0]] * 900, "list of shape"),
         (np.zeros((900, 2), complex), "must be real numbers; X has complex128"),
+        (np.zeros(900, np.float32), r"row for each of the graph.s 900 nodes, got shape \(900,\)"),
     ],
 )
 def test_features_from_elsewhere_must_be_arrays_of_numbers(cora, features, told):
