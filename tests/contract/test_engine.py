@@ -273,7 +273,7 @@ def test_no_step_or_only_restarts_is_the_identity(case, kind, scheme):
 @kinds
 @schemes
 def test_is_linear(case, kind, name):
-    factors = st.floats(-4, 4, allow_subnormal=False)
+    factors = st.sampled_from([-2.5, 1.75, 0.0, 4.0])
 
     @case.for_all(adjacencies_with_signals(n_signals=2), factors, factors)
     def check(drawn, a, b):

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 import reference
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
-from proptrain.data.mapped import SMALL, forget, parts_of, room_for, row_sums, take_rows
+from proptrain.data.mapped import (
+    SMALL,
+    forget,
+    largest_of_rows,
+    parts_of,
+    room_for,
+    row_sums,
+    take_rows,
+)
 from proptrain.data.order import locality_order
 from proptrain.data.synthetic import power_law_graph
 from proptrain.errors import InvalidInputError, UnwritableOutputError
@@ -270,6 +278,10 @@ def test_rows_are_taken_from_a_file_part_by_part(tmp_path, monkeypatch):
     np.testing.assert_array_equal(take_rows(matrix, rows), matrix[rows])
     assert take_rows(mapped, rows[:0]).shape == (0, 7)
     assert let_go == []
+    anyhow = np.array([41, 99, 0, 40, 41, 1])
+    np.testing.assert_array_equal(largest_of_rows(mapped, anyhow), matrix[anyhow].argmax(axis=1))
+    assert len(let_go) == 3  # never all that is told of many nodes at once
+    assert largest_of_rows(mapped, rows[:0]).shape == (0,)
 
 
 def test_row_sums_are_those_of_the_whole(monkeypatch):

@@ -105,12 +105,34 @@ def take_rows(matrix: Any, rows: NDArray[np.int64]) -> Any:
     if _mapped_one(matrix) is None:
         return matrix[rows]
     picked = np.empty((len(rows), *matrix.shape[1:]), matrix.dtype)
-    for part in parts_of(len(matrix), matrix.shape[1] * matrix.itemsize):
-        here = slice(*np.searchsorted(rows, [part.start, part.stop]))
-        if here.start < here.stop:
-            picked[here] = matrix[rows[here]]
-            forget(matrix)
+    for some in _in_parts(matrix, rows):
+        picked[some] = matrix[rows[some]]
     return picked
+
+
+def largest_of_rows(matrix: Any, rows: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the column of the largest number (m,) of some rows, in any order.
+
+    Of a matrix in a file no more is at hand than a part of these rows.
+
+    >>> largest_of_rows(np.array([[0.1, 0.9], [0.8, 0.2]]), np.array([1, 0]))
+    array([0, 1])
+    """
+    order = np.argsort(rows, kind="stable")
+    ascending = rows[order]
+    largest = np.empty(len(rows), dtype=np.intp)
+    for some in _in_parts(matrix, ascending):
+        largest[order[some]] = matrix[ascending[some]].argmax(axis=1)
+    return largest
+
+
+def _in_parts(matrix: Any, ascending: NDArray[np.int64]) -> Iterator[slice]:
+    """Yield which of some rows lie in each part of a matrix, and let go of the part afterwards."""
+    for part in parts_of(len(matrix), matrix.shape[1] * matrix.itemsize):
+        some = slice(*np.searchsorted(ascending, [part.start, part.stop]))
+        if some.start < some.stop:
+            yield some
+            forget(matrix)
 
 
 def row_sums(matrix: NDArray[Any]) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
+from proptrain.data.mapped import largest_of_rows
 from proptrain.errors import InvalidInputError, LabelError
 
 N_BINS = 15
@@ -60,7 +61,7 @@ def share_right(distributions: Any, codes: Any, nodes: NDArray[np.int64]) -> flo
     """
     if not nodes.size:
         return None
-    return float((distributions[nodes].argmax(axis=1) == codes[nodes]).mean())
+    return float((largest_of_rows(distributions, nodes) == codes[nodes]).mean())
 
 
 def reliability(probabilities: Any, codes: Any, n_bins: int = N_BINS) -> Reliability:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from proptrain.data.mapped import Room, room_for
+from proptrain.data.mapped import Room, largest_of_rows, room_for
 from proptrain.errors import LabelError
 
 ReadOut = Callable[[NDArray[Any]], NDArray[Any]]
@@ -52,7 +52,7 @@ class StoppingNodes:
     def accuracy(self, probabilities: NDArray[np.float32]) -> float:
         """Return the share of stopping nodes that the probabilities (n, C) tell right."""
         scores = probabilities if self.read_out is None else self.read_out(probabilities)
-        return self.accuracy_of(scores[self.nodes])
+        return float((largest_of_rows(scores, self.nodes) == self.codes).mean())
 
     def accuracy_of(self, scores: NDArray[Any]) -> float:
         """Return the same for the scores of these nodes alone (s, C)."""
