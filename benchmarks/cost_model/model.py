@@ -354,16 +354,21 @@ def train_memory(size: Size, machines: Machines, batch: int, prices: Prices) -> 
 
 
 def train_time(size: Size, machines: Machines, batch: int, epochs: int, prices: Prices) -> Time:
-    """Return the time of so many epochs; gradients are added up over the network in each batch."""
+    """Return the time of so many epochs; gradients are added up over the network in each batch.
+
+    On a cluster each machine first copies the rows that it trains on from where all see them.
+    """
     count = machines.count
     table = (size.nodes * size.features * _FLOAT + 2 * size.matrix) / count
     left = machines.memory - train_memory(size, machines, batch, prices)
     batches = -(-size.nodes // batch)
     gradients = 2 * size.parameters * _FLOAT * (1 - 1 / count)
+    copied = table if count > 1 else 0.0
+    reads = 1 if table <= left else epochs
     return Time(
         computing=epochs * prices.train * network_work(size) / count / machines.speed,
-        network=epochs * batches * gradients / machines.network,
-        disk=(1 if table <= left else epochs) * table / machines.disk,
+        network=(epochs * batches * gradients + copied) / machines.network,
+        disk=(reads * table + copied) / machines.disk,
     )
 
 

@@ -110,6 +110,16 @@ def test_one_machine_has_no_network():
     assert network_bytes(LARGE, 8, 128, 8) > 0
 
 
+def test_a_cluster_copies_the_table_that_it_trains_on():
+    size = Size(10**6, 0, 10, 30, 0)
+    table = 4 * 10**6 * (30 + 2 * 10)
+    times = [train_time(size, Machines(count), 10**6, 5, PRICES) for count in (1, 4)]
+    alone, together = (time.disk * Machines().disk for time in times)
+    assert alone == pytest.approx(table)
+    assert together == pytest.approx(2 * table / 4)  # each writes and reads its own rows
+    assert times[1].network * Machines().network == pytest.approx(table / 4, rel=0.001)
+
+
 def test_pieces_have_a_price_that_grows_with_the_square_of_blocks():
     free = replace(PRICES, task=0.0)
     few, many = (
