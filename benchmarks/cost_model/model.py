@@ -356,7 +356,8 @@ def train_memory(size: Size, machines: Machines, batch: int, prices: Prices) -> 
 def train_time(size: Size, machines: Machines, batch: int, epochs: int, prices: Prices) -> Time:
     """Return the time of so many epochs; gradients are added up over the network in each batch.
 
-    On a cluster each machine first copies the rows that it trains on from where all see them.
+    On a cluster each machine first copies the rows that it trains on from where all see them, and
+    trains by one process, to which Ray gives one CPU and therefore one thread.
     """
     count = machines.count
     table = (size.nodes * size.features * _FLOAT + 2 * size.matrix) / count
@@ -365,8 +366,9 @@ def train_time(size: Size, machines: Machines, batch: int, epochs: int, prices: 
     gradients = 2 * size.parameters * _FLOAT * (1 - 1 / count)
     copied = table if count > 1 else 0.0
     reads = 1 if table <= left else epochs
+    speed = 1.0 if count > 1 else machines.speed
     return Time(
-        computing=epochs * prices.train * network_work(size) / count / machines.speed,
+        computing=epochs * prices.train * network_work(size) / count / speed,
         network=(epochs * batches * gradients + copied) / machines.network,
         disk=(reads * table + copied) / machines.disk,
     )

@@ -96,7 +96,8 @@ def test_more_machines_are_never_slower_in_computing_and_have_less_each():
         assert computing == sorted(computing, reverse=True)
         memory = [ray_memory(LARGE, m, Plan(each * m.count, 16, 16), PRICES) for m in machines]
         assert memory == sorted(memory, reverse=True)
-    trained = [train_time(LARGE, m, 10**6, 5, PRICES) for m in machines]
+    # From two on: one machine alone, without Ray, trains in as many threads as it has cores.
+    trained = [train_time(LARGE, m, 10**6, 5, PRICES) for m in machines[1:]]
     for part in ("computing", "disk"):
         told = [getattr(time, part) for time in trained]
         assert told == sorted(told, reverse=True)
@@ -118,6 +119,13 @@ def test_a_cluster_copies_the_table_that_it_trains_on():
     assert alone == pytest.approx(table)
     assert together == pytest.approx(2 * table / 4)  # each writes and reads its own rows
     assert times[1].network * Machines().network == pytest.approx(table / 4, rel=0.001)
+
+
+def test_each_machine_of_a_cluster_trains_in_one_thread():
+    alone, together = (
+        train_time(LARGE, Machines(count), 10**6, 5, PRICES).computing for count in (1, 8)
+    )
+    assert together == pytest.approx(alone * Machines().speed / 8)
 
 
 def test_pieces_have_a_price_that_grows_with_the_square_of_blocks():
