@@ -273,6 +273,12 @@ def test_no_other_plan_that_fits_is_quicker():
                     assert ray_time(LARGE, machines, other, PRICES).total >= best
 
 
+def test_the_example_of_a_cluster_takes_few_blocks_with_4_cpus_and_not_with_16():
+    machines = Machines(8, memory=64 * 2**30)
+    assert [ray_width(LARGE, machines, blocks, 16) for blocks in (8, 16, 32)] == [None] * 3
+    assert all(ray_width(LARGE, machines, blocks, 4) for blocks in (8, 16, 32, 64, 128))
+
+
 def test_machines_that_are_too_small_have_no_plan_and_it_is_said_which_have():
     small = Machines(2, memory=8e9)
     assert best_plan(LARGE, small, PRICES) is None
