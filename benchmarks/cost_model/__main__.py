@@ -26,6 +26,7 @@ from benchmarks.cost_model.model import (
     blocked_memory,
     blocked_time,
     blocked_width,
+    least_memory,
     network_bytes,
     ray_memory,
     ray_time,
@@ -66,6 +67,9 @@ def main(
         float, typer.Option(help="Bytes a second that a machine receives.")
     ] = 1.25e9,
     disk: Annotated[float, typer.Option(help="Bytes a second from and to its disk.")] = 0.5e9,
+    store_share: Annotated[
+        float, typer.Option(min=0.01, max=0.9, help="Of its memory, what is Ray's object store.")
+    ] = 0.3,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 20,
     batch_size: Annotated[int, typer.Option(min=1, help="Nodes in a batch.")] = 1_000_000,
 ) -> None:
@@ -82,16 +86,12 @@ def main(
     known = [one for one in all_of_it if one.graph.entries < sizes[-1]]
     held = checks(all_of_it, fit(known, threads), set(sizes[:-1]))
     size = Size(nodes, entries, classes, features)
-    one = Machines(1, parse_memory(memory), cores, core_use, network, disk)
-    several = [_with_count(one, count) for count in machines or (1, 8, 32, 128)]
+    one = Machines(1, parse_memory(memory), cores, core_use, network, disk, store_share=store_share)
+    several = [replace(one, count=count) for count in machines or (1, 8, 32, 128)]
     prices = fit(all_of_it, threads).prices
     tables = [check_table(held), large_table(size, several, (batch_size, epochs), prices)]
     parts = [f"**{table.title}**\n\n{table.to_markdown()}" for table in tables]
     tell("\n\n".join(parts), "cost_model tables", page)
-
-
-def _with_count(one: Machines, count: int) -> Machines:
-    return replace(one, count=count)
 
 
 def check_table(held: Sequence[Check]) -> Table:
@@ -130,7 +130,8 @@ def large_table(
         for machines in several
     ]
     header = (
-        *("machines", "engine", "blocks", "columns at a time", "memory each", "network a step"),
+        *("machines", "engine", "blocks", "CPUs for Ray", "columns at a time", "memory each"),
+        "network a step",
         *("propagating", "computing", "telling", "network", "disk", "training", "all"),
     )
     one, (batch, epochs) = several[0], training
@@ -139,7 +140,8 @@ def large_table(
         f"{one.use:.0%} of so many times one, {in_words(one.cache)} of caches, "
         f"{in_words(one.network)} a second from the network, "
         f"{in_words(one.disk)} a second from and to disk; of the edges, that they lead anywhere. "
-        "Nothing overlaps.",
+        f"Of its memory {in_words(one.store)} are Ray's object store; what does not fit there goes "
+        "to disk and comes back. Nothing overlaps.",
         f"{PROPAGATIONS} propagations of 10 steps, parted into computing, telling others what to "
         f"do, network and disk; {epochs} epochs in batches of {batch:,}; {size.features} features. "
         f"On disk lie {in_words(storage_bytes(size))}.",
@@ -154,13 +156,13 @@ def _blocked_row(
     width = blocked_width(size, machine, prices)
     if width is None:
         least = in_words(blocked_memory(size, 4, prices))
-        return ("1", "blocked", "1", MISSING, f"{least}: too much", *[MISSING] * 8)
+        return ("1", "blocked", "1", MISSING, MISSING, f"{least}: too much", *[MISSING] * 8)
     memory = max(
         blocked_memory(size, width, prices), train_memory(size, machine, training[0], prices)
     )
     time = blocked_time(size, machine, width, prices)
     times = _times(time, train_time(size, machine, *training, prices))
-    return ("1", "blocked", "1", str(width), in_words(memory), MISSING, *times)
+    return ("1", "blocked", "1", MISSING, str(width), in_words(memory), MISSING, *times)
 
 
 def _ray_row(
@@ -168,13 +170,13 @@ def _ray_row(
 ) -> tuple[str, ...]:
     plan, count = best_plan(size, machines, prices), str(machines.count)
     if plan is None:
-        least = in_words(ray_memory(size, machines, 2 * machines.count * machines.cores, 4, prices))
-        return (count, "ray", MISSING, MISSING, f"{least}: too much", *[MISSING] * 8)
+        least = in_words(least_memory(size, machines, prices))
+        return (count, "ray", *[MISSING] * 3, f"{least}: too much", *[MISSING] * 8)
     memory = max(
-        ray_memory(size, machines, *plan, prices), train_memory(size, machines, training[0], prices)
+        ray_memory(size, machines, plan, prices), train_memory(size, machines, training[0], prices)
     )
-    sent = network_bytes(size, machines.count, *plan)
-    time = ray_time(size, machines, *plan, prices)
+    sent = network_bytes(size, machines.count, plan.blocks, plan.width)
+    time = ray_time(size, machines, plan, prices)
     times = _times(time, train_time(size, machines, *training, prices))
     return (count, "ray", *map(str, plan), in_words(memory), in_words(sent), *times)
 

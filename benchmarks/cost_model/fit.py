@@ -13,6 +13,7 @@ from scipy.optimize import nnls
 from benchmarks.cost_model.model import (
     STEPS,
     Machines,
+    Plan,
     Prices,
     Size,
     batch_row,
@@ -66,6 +67,11 @@ def size_of(one: Measured) -> Size:
 def width_of(one: Measured) -> int:
     """Return the kernel's width that so many columns have."""
     return next(width for width in WIDTHS if width >= min(one.graph.columns, WIDTHS[-1]))
+
+
+def plan_of(one: Measured, here: Machines) -> Plan:
+    """Return how the machine that was measured on was used: Ray had all its cores."""
+    return Plan(one.graph.blocks, here.cores, width_of(one))
 
 
 def fit(measured: Sequence[Measured], threads: int) -> Fitted:
@@ -154,7 +160,7 @@ def _telling(on_ray: Sequence[Measured], known: Prices, here: Machines) -> tuple
 
 
 def _computing(one: Measured, prices: Prices, here: Machines) -> float:
-    return ray_time(size_of(one), here, one.graph.blocks, width_of(one), prices).computing
+    return ray_time(size_of(one), here, plan_of(one, here), prices).computing
 
 
 def _bases(
@@ -170,7 +176,7 @@ def _bases(
         train.append(one.took["train", "blocked"].peak_memory - batch)
     for one in on_ray:
         size = size_of(one)
-        own = size.matrix + ray_memory(size, here, one.graph.blocks, width_of(one), prices)
+        own = size.matrix + ray_memory(size, here, plan_of(one, here), prices)
         ray.append((one.took["propagate", "ray"].peak_memory - own) / here.cores)
     names = ("blocked_base", "ray_base", "train_base")
     means = (max(0.0, float(np.mean(rest))) for rest in (blocked, ray, train))
@@ -203,8 +209,9 @@ def _compared(one: Measured, fitted: Fitted) -> list[tuple[str, float, float, st
     if (took := one.took.get(("propagate", "ray"))) is not None:
         bytes_sent, tasks, pieces = _ray_work(one)
         telling = fitted.ray_cpu[0] * tasks + fitted.ray_cpu[1] * pieces
-        time = ray_time(size, here, blocks, width, prices)
-        memory = size.matrix + ray_memory(size, here, blocks, width, prices)
+        plan = plan_of(one, here)
+        time = ray_time(size, here, plan, prices)
+        memory = size.matrix + ray_memory(size, here, plan, prices)
         computing = _multiplying(one, needed_rows(size, blocks), prices, here)
         cpu = computing + prices.hand_on * bytes_sent + telling
         told += [

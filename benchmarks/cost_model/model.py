@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from proptrain.kernels.columns import WIDTHS
+from proptrain.propagate.cluster import task_room
+from proptrain.propagate.exchange import task_bytes
 
 STEPS = 10
 PROPAGATIONS = 3
@@ -21,6 +24,8 @@ _STATES = 3
 """That the engine from disk has in memory: the signal, before and after a step."""
 _MATRICES = 4
 """Of nodes × classes, that lie on disk at the same time at most."""
+_LARGEST_STORE = 200e9
+"""Bytes that Ray takes for its object store at most, unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,33 @@ class Machines:
     disk: float = 0.5e9
     cache: float = 8e6
     """Bytes of the CPU's caches that a state can count on."""
+    store_share: float = 0.3
+    """Of the memory, what is Ray's object store: its default."""
 
     @property
     def speed(self) -> float:
         """Cores of one machine, as far as they are of use."""
         return max(1.0, self.cores * self.use)
+
+    @property
+    def store(self) -> float:
+        """Bytes of Ray's object store."""
+        return min(self.store_share * self.memory, _LARGEST_STORE)
+
+    def task_memory(self, cpus: int) -> int:
+        """Return the bytes that a task may need if Ray is told of so many CPUs."""
+        return task_room(self.memory - self.store, cpus, self.store)
+
+
+class Plan(NamedTuple):
+    """How a cluster is used."""
+
+    blocks: int
+    """Of all machines."""
+    cpus: int
+    """That a machine offers Ray: so many tasks run there at a time."""
+    width: int
+    """Columns that go through the steps together."""
 
 
 @dataclass(frozen=True)
@@ -214,46 +241,107 @@ def blocked_time(size: Size, machine: Machines, width: int, prices: Prices) -> T
 # --- several machines, with Ray -------------------------------------------------------------------
 
 
-def ray_memory(size: Size, machines: Machines, blocks: int, width: int, prices: Prices) -> float:
-    """Return what a machine has at its peak: blocks, signal and result, pieces, running tasks."""
-    count = machines.count
-    share = (4 * size.entries + 24 * size.nodes + 2 * size.matrix) / count
-    pieces = 2 * exchanged_bytes(size, blocks, width) / count
-    at_once = min(machines.cores, blocks / count)
-    task = (needed_rows(size, blocks) + 2 * size.nodes / blocks) * width * _FLOAT
-    return prices.ray_base * machines.cores + share + pieces + at_once * task
+class Stored(NamedTuple):
+    """Bytes that a machine has in its object store."""
+
+    kept: float
+    """Blocks, which rows they send, and the signal: every step reads them."""
+    result: float
+    pieces: float
+    """Of two steps: those that one is given, and those that it returns."""
 
 
-def ray_time(size: Size, machines: Machines, blocks: int, width: int, prices: Prices) -> Time:
+def stored_bytes(size: Size, machines: Machines, plan: Plan) -> Stored:
+    """Return what a machine has in its object store at the peak, its part of everything."""
+    blocks, width = plan.blocks, plan.width
+    sends = exchanged_bytes(size, blocks, 1)  # the number of a row is as long as one of its numbers
+    whole = (
+        4 * size.entries + 24 * size.nodes + sends + size.matrix,
+        size.matrix,
+        2 * exchanged_bytes(size, blocks, width),
+    )
+    return Stored(*(part / machines.count for part in whole))
+
+
+def spilled_bytes(size: Size, machines: Machines, plan: Plan) -> float:
+    """Return what a machine writes to disk and reads again because its store is full.
+
+    Of everything the same share does not fit. What is kept is written once and read in each step,
+    the result is written and read once, and pieces are written and read in each step.
+    """
+    stored = stored_bytes(size, machines, plan)
+    share = max(0.0, 1 - machines.store / max(1.0, sum(stored)))
+    steps = STEPS * rounds_of(size.columns, plan.width)
+    passed = (1 + steps) * stored.kept + 2 * stored.result + steps * stored.pieces
+    return share * passed
+
+
+def ray_memory(size: Size, machines: Machines, plan: Plan, prices: Prices) -> float:
+    """Return what a machine has at its peak: what its store holds, and running tasks."""
+    stored = min(machines.store, sum(stored_bytes(size, machines, plan)))
+    at_once = min(plan.cpus, plan.blocks / machines.count)
+    task = (needed_rows(size, plan.blocks) + 2 * size.nodes / plan.blocks) * plan.width * _FLOAT
+    return prices.ray_base * plan.cpus + stored + at_once * task
+
+
+def ray_time(size: Size, machines: Machines, plan: Plan, prices: Prices) -> Time:
     """Return the time of one propagation on a cluster; a task has one core."""
-    count, n_rounds = machines.count, rounds_of(size.columns, width)
+    count, blocks, width = machines.count, plan.blocks, plan.width
+    n_rounds = rounds_of(size.columns, width)
     handed_on = STEPS * n_rounds * exchanged_bytes(size, blocks, width)
     rows = needed_rows(size, blocks)
     work = multiplying(size, machines, width, rows, prices) + prices.hand_on * handed_on
     sent = STEPS * n_rounds * network_bytes(size, count, blocks, width)
     tasks = STEPS * n_rounds * blocks
+    read = (graph_bytes(size, blocks) + size.matrix) / count
     return Time(
-        computing=work / count / min(machines.speed, blocks / count),
+        computing=work / count / min(plan.cpus, blocks / count, machines.speed),
         telling=prices.task * tasks + prices.piece * tasks * blocks,
         network=sent / machines.network,
-        disk=(graph_bytes(size, blocks) + size.matrix) / count / machines.disk,
+        disk=(read + spilled_bytes(size, machines, plan)) / machines.disk,
     )
 
 
-def best_plan(size: Size, machines: Machines, prices: Prices) -> tuple[int, int] | None:
-    """Return the number of all blocks that is quickest, and the columns at a time that fit then.
+def ray_width(size: Size, machines: Machines, blocks: int, cpus: int) -> int | None:
+    """Return how many columns go through the steps together, as the engine chooses; or None.
+
+    None is where it refuses: a task has too little memory for the fewest columns. Blocks are taken
+    to be alike; of real ones the largest counts.
+    """
+    n_rows, n_entries = -(-size.nodes // blocks), -(-size.entries // blocks)
+    n_needed = min(size.nodes, n_rows + n_entries)
+    room = machines.task_memory(cpus)
+    fits = [w for w in WIDTHS if task_bytes(n_needed, n_rows, n_entries, w, _FLOAT) <= room]
+    return _narrowest(size.columns, fits)
+
+
+def best_plan(size: Size, machines: Machines, prices: Prices) -> Plan | None:
+    """Return the plan that is quickest, of those that the engine follows and that fit; or None.
 
     From one block a machine to two a core: more blocks keep more cores busy, and cost more pieces.
+    Fewer CPUs give each task more memory, so that more columns go at a time.
     """
     plans = []
-    for each in (2**power for power in range((2 * machines.cores).bit_length())):
-        blocks = each * machines.count
-        room = machines.memory
-        fits = [w for w in WIDTHS if ray_memory(size, machines, blocks, w, prices) <= room]
-        if (width := _narrowest(size.columns, fits)) is not None:
-            total = ray_time(size, machines, blocks, width, prices).total
-            plans.append((total, blocks, width))
-    return min(plans)[1:] if plans else None
+    for cpus in _powers_of_two(machines.cores):
+        for each in _powers_of_two(2 * machines.cores):
+            blocks = each * machines.count
+            if (width := ray_width(size, machines, blocks, cpus)) is None:
+                continue
+            plan = Plan(blocks, cpus, width)
+            if ray_memory(size, machines, plan, prices) <= machines.memory:
+                plans.append((ray_time(size, machines, plan, prices).total, cpus, plan))
+    return min(plans)[-1] if plans else None
+
+
+def _powers_of_two(most: int) -> list[int]:
+    return [2**power for power in range(most.bit_length())]
+
+
+def least_memory(size: Size, machines: Machines, prices: Prices) -> float:
+    """Return how much memory machines need for a plan: what they have, doubled until it will do."""
+    while best_plan(size, machines, prices) is None:
+        machines = replace(machines, memory=2 * machines.memory)
+    return machines.memory
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -266,16 +354,23 @@ def train_memory(size: Size, machines: Machines, batch: int, prices: Prices) -> 
 
 
 def train_time(size: Size, machines: Machines, batch: int, epochs: int, prices: Prices) -> Time:
-    """Return the time of so many epochs; gradients are added up over the network in each batch."""
+    """Return the time of so many epochs; gradients are added up over the network in each batch.
+
+    On a cluster each machine first copies the rows that it trains on from where all see them, and
+    trains by one process, to which Ray gives one CPU and therefore one thread.
+    """
     count = machines.count
     table = (size.nodes * size.features * _FLOAT + 2 * size.matrix) / count
     left = machines.memory - train_memory(size, machines, batch, prices)
     batches = -(-size.nodes // batch)
     gradients = 2 * size.parameters * _FLOAT * (1 - 1 / count)
+    copied = table if count > 1 else 0.0
+    reads = 1 if table <= left else epochs
+    speed = 1.0 if count > 1 else machines.speed
     return Time(
-        computing=epochs * prices.train * network_work(size) / count / machines.speed,
-        network=epochs * batches * gradients / machines.network,
-        disk=(1 if table <= left else epochs) * table / machines.disk,
+        computing=epochs * prices.train * network_work(size) / count / speed,
+        network=(epochs * batches * gradients + copied) / machines.network,
+        disk=(reads * table + copied) / machines.disk,
     )
 
 

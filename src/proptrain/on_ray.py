@@ -29,7 +29,7 @@ from proptrain.errors import (
     UnwritableOutputError,
 )
 from proptrain.fit_cluster import SEEN, Trainers, TrainingJob, sees
-from proptrain.propagate.cluster import ClusterEngine
+from proptrain.propagate.cluster import ClusterEngine, task_room
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.train.loop import Trained, trained_so_far
 from proptrain.train.snapshot import Snapshot
@@ -57,8 +57,8 @@ PATIENCE = 30
 """How often the start of training is tried again; each time waits a minute for machines."""
 _NO_MEMORY = (MemoryError, exceptions.OutOfMemoryError, torch.OutOfMemoryError)
 """Of NumPy; of Ray, which ends processes before the system does; of a GPU."""
-_HALF = 2
-"""Of a machine's store, what a task is given and what it returns; others run beside it."""
+_OF_A_TASK = ("memory", "CPU", "object_store_memory")
+"""Of a machine's resources, by Ray's names, those that tasks share."""
 
 
 class RayCrew:
@@ -84,11 +84,7 @@ class RayCrew:
     def task_memory(self) -> int:
         """Bytes that a task may need, on the machine that has least for each of its CPUs."""
         return min(
-            min(
-                int(node["Resources"].get("memory", 0) / max(1, node["Resources"].get("CPU", 1))),
-                int(node["Resources"].get("object_store_memory", 0)) // _HALF,
-            )
-            for node in _nodes()
+            task_room(*(node["Resources"].get(name, 0) for name in _OF_A_TASK)) for node in _nodes()
         )
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from benchmarks.cost_model import __main__ as command
 from benchmarks.cost_model.fit import checks, fit, size_of
 from benchmarks.cost_model.model import (
     Machines,
+    Plan,
     Prices,
     Size,
     best_plan,
@@ -21,6 +24,7 @@ from benchmarks.cost_model.model import (
     exchanged_bytes,
     fetched,
     graph_bytes,
+    least_memory,
     multiplied,
     multiplying,
     needed_rows,
@@ -28,7 +32,10 @@ from benchmarks.cost_model.model import (
     network_work,
     ray_memory,
     ray_time,
+    ray_width,
+    spilled_bytes,
     storage_bytes,
+    stored_bytes,
     train_memory,
     train_time,
 )
@@ -36,9 +43,12 @@ from benchmarks.ray_cost.one import BATCH
 from benchmarks.ray_cost.table import gather
 
 from commands import runner
+from one_process import OneProcess
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.shared_graph import SharedGraph
+from proptrain.errors import ClusterError
+from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.exchange import share_of
 
 PRICES = Prices(
@@ -81,12 +91,13 @@ def test_sizes_are_those_of_a_graph_whose_edges_lead_anywhere(tmp_path):
 def test_more_machines_are_never_slower_in_computing_and_have_less_each():
     machines = [Machines(count) for count in MANY]
     for each in (1, 4, 16, 32):
-        times = [ray_time(LARGE, m, each * m.count, 16, PRICES) for m in machines]
+        times = [ray_time(LARGE, m, Plan(each * m.count, 16, 16), PRICES) for m in machines]
         computing = [time.computing for time in times]
         assert computing == sorted(computing, reverse=True)
-        memory = [ray_memory(LARGE, m, each * m.count, 16, PRICES) for m in machines]
+        memory = [ray_memory(LARGE, m, Plan(each * m.count, 16, 16), PRICES) for m in machines]
         assert memory == sorted(memory, reverse=True)
-    trained = [train_time(LARGE, m, 10**6, 5, PRICES) for m in machines]
+    # From two on: one machine alone, without Ray, trains in as many threads as it has cores.
+    trained = [train_time(LARGE, m, 10**6, 5, PRICES) for m in machines[1:]]
     for part in ("computing", "disk"):
         told = [getattr(time, part) for time in trained]
         assert told == sorted(told, reverse=True)
@@ -100,16 +111,37 @@ def test_one_machine_has_no_network():
     assert network_bytes(LARGE, 8, 128, 8) > 0
 
 
+def test_a_cluster_copies_the_table_that_it_trains_on():
+    size = Size(10**6, 0, 10, 30, 0)
+    table = 4 * 10**6 * (30 + 2 * 10)
+    times = [train_time(size, Machines(count), 10**6, 5, PRICES) for count in (1, 4)]
+    alone, together = (time.disk * Machines().disk for time in times)
+    assert alone == pytest.approx(table)
+    assert together == pytest.approx(2 * table / 4)  # each writes and reads its own rows
+    assert times[1].network * Machines().network == pytest.approx(table / 4, rel=0.001)
+
+
+def test_each_machine_of_a_cluster_trains_in_one_thread():
+    alone, together = (
+        train_time(LARGE, Machines(count), 10**6, 5, PRICES).computing for count in (1, 8)
+    )
+    assert together == pytest.approx(alone * Machines().speed / 8)
+
+
 def test_pieces_have_a_price_that_grows_with_the_square_of_blocks():
     free = replace(PRICES, task=0.0)
-    few, many = (ray_time(LARGE, Machines(8), blocks, 16, free).telling for blocks in (64, 128))
+    few, many = (
+        ray_time(LARGE, Machines(8), Plan(blocks, 16, 16), free).telling for blocks in (64, 128)
+    )
     assert many == pytest.approx(4 * few)
 
 
 def test_nothing_takes_no_time():
     nothing = Size(0, 0, 16, 0, 0)
     free = Prices(3e-10, 2e-10, 2e-9, 0.0, 0.0, 1e-10)
-    assert ray_time(nothing, Machines(4), 8, 16, free).total < 1e-5  # the folder's headers
+    assert (
+        ray_time(nothing, Machines(4), Plan(8, 16, 16), free).total < 1e-5
+    )  # the folder's headers
     assert blocked_time(nothing, Machines(1), 16, free).total < 1e-5
     assert train_time(nothing, Machines(4), 100, 3, free).computing == 0
     assert exchanged_bytes(nothing, 4, 16) == 0
@@ -136,7 +168,7 @@ def test_time_grows_with_every_size():
         ):
             for time in (
                 lambda size, m=machines: blocked_time(size, m, 8, PRICES).total,
-                lambda size, m=machines: ray_time(size, m, 64, 8, PRICES).total,
+                lambda size, m=machines: ray_time(size, m, Plan(64, 16, 8), PRICES).total,
                 lambda size, m=machines: (
                     train_time(size, m, 10**6, 5, PRICES).total + size.entries / 1e12
                 ),
@@ -159,17 +191,137 @@ def test_the_engine_from_disk_fits_one_machine_of_64_gb():
     assert blocked_width(LARGE, Machines(1, memory=2e9), PRICES) is None
 
 
-def test_the_plan_fits_and_no_other_number_of_blocks_is_quicker():
+# --- plans are those that the engine follows ------------------------------------------------------
+
+
+def engine_for(size, machines, blocks, cpus):
+    """Return an engine that sees blocks of such sizes, and a crew of such machines."""
+    crew = OneProcess()
+    crew.task_memory = machines.task_memory(cpus)
+    engine = object.__new__(ClusterEngine)  # nobody has a folder of such a graph
+    engine.crew, engine.n_nodes = crew, size.nodes
+    bounds = [(n * size.nodes // blocks, n * size.entries // blocks) for n in range(blocks + 1)]
+    alike = [
+        SimpleNamespace(n_rows=after[0] - before[0], n_entries=after[1] - before[1])
+        for before, after in pairwise(bounds)
+    ]
+    engine.graph = SimpleNamespace(manifest=SimpleNamespace(blocks=alike))
+    return engine
+
+
+@pytest.mark.parametrize("memory", [8e9, 64e9, 512e9])
+@pytest.mark.parametrize("cpus", [1, 4, 16])
+def test_columns_at_a_time_are_those_that_the_engine_chooses(memory, cpus):
+    for size in (LARGE, replace(LARGE, columns=20), Size(10_000_001, 77_777_777, 40)):
+        for machines in (Machines(2, memory), Machines(8, memory), Machines(128, memory)):
+            for blocks in (machines.count, 16 * machines.count):
+                engine = engine_for(size, machines, blocks, cpus)
+                width = ray_width(size, machines, blocks, cpus)
+                if width is None:
+                    with pytest.raises(ClusterError, match="must have"):
+                        engine._width(size.columns, 4)
+                else:
+                    assert engine._width(size.columns, 4) == width
+
+
+def test_a_stored_graph_has_the_columns_at_a_time_that_the_model_says(tmp_path):
+    around = sp.diags_array([np.ones(1199), np.ones(1199)], offsets=[1, -1], shape=(1200, 1200))
+    corners = sp.coo_array(([1.0, 1.0], ([0, 1199], [1199, 0])), shape=(1200, 1200))
+    save_graph(Graph(sp.csr_array(around + corners)), tmp_path / "g", n_blocks=4)
+    size, crew = Size(1200, 2400, 100), OneProcess()
+    engine = ClusterEngine(tmp_path / "g", crew)
+    seen = set()
+    for memory in np.linspace(2e5, 8e6, 40):
+        machines = Machines(2, memory)
+        crew.task_memory = machines.task_memory(2)
+        seen.add(width := ray_width(size, machines, 4, 2))
+        if width is None:
+            with pytest.raises(ClusterError, match="must have"):
+                engine._width(100, 4)
+        else:
+            assert engine._width(100, 4) == width
+    assert seen >= {None, 4, 16, 64}
+
+
+def test_no_plan_is_given_that_the_engine_would_refuse():
+    given = 0
+    for count in (2, 8, 32, 128):
+        for memory in (4e9, 16e9, 64e9, 256e9):
+            machines = Machines(count, memory)
+            if (plan := best_plan(LARGE, machines, PRICES)) is None:
+                continue
+            given += 1
+            engine = engine_for(LARGE, machines, plan.blocks, plan.cpus)
+            assert engine._width(LARGE.columns, 4) == plan.width
+            assert ray_memory(LARGE, machines, plan, PRICES) <= memory
+            assert plan.cpus <= machines.cores
+    assert given >= 8
+
+
+def test_no_other_plan_that_fits_is_quicker():
     for machines in (Machines(8), Machines(128), Machines(8, cores=4)):
-        blocks, width = best_plan(LARGE, machines, PRICES)
-        assert ray_memory(LARGE, machines, blocks, width, PRICES) <= machines.memory
-        assert blocks <= 2 * machines.cores * machines.count
-        best = ray_time(LARGE, machines, blocks, width, PRICES).total
+        plan = best_plan(LARGE, machines, PRICES)
+        assert plan.blocks <= 2 * machines.cores * machines.count
+        best = ray_time(LARGE, machines, plan, PRICES).total
         for each in (1, 2, 4, 8):
-            other = each * machines.count
-            if ray_memory(LARGE, machines, other, width, PRICES) <= machines.memory:
-                assert ray_time(LARGE, machines, other, width, PRICES).total >= best
-    assert best_plan(LARGE, Machines(2, memory=8e9), PRICES) is None
+            for cpus in (1, 2, 4):
+                blocks = each * machines.count
+                if (width := ray_width(LARGE, machines, blocks, cpus)) is None:
+                    continue
+                other = Plan(blocks, cpus, width)
+                if ray_memory(LARGE, machines, other, PRICES) <= machines.memory:
+                    assert ray_time(LARGE, machines, other, PRICES).total >= best
+
+
+def test_the_example_of_a_cluster_takes_few_blocks_with_4_cpus_and_not_with_16():
+    machines = Machines(8, memory=64 * 2**30)
+    assert [ray_width(LARGE, machines, blocks, 16) for blocks in (8, 16, 32)] == [None] * 3
+    assert all(ray_width(LARGE, machines, blocks, 4) for blocks in (8, 16, 32, 64, 128))
+
+
+def test_machines_that_are_too_small_have_no_plan_and_it_is_said_which_have():
+    small = Machines(2, memory=8e9)
+    assert best_plan(LARGE, small, PRICES) is None
+    enough = least_memory(LARGE, small, PRICES)
+    assert best_plan(LARGE, replace(small, memory=enough), PRICES) is not None
+    assert best_plan(LARGE, replace(small, memory=enough / 2), PRICES) is None
+
+
+def test_fewer_cpus_give_a_task_more_memory_and_compute_less():
+    machines = Machines(8)
+    rooms = [machines.task_memory(cpus) for cpus in (16, 8, 4, 1)]
+    assert rooms == [2_800_000_000, 5_600_000_000, 9_600_000_000, 9_600_000_000]
+    few, many, all_of_them = (
+        ray_time(LARGE, machines, Plan(128, cpus, 8), PRICES).computing for cpus in (4, 8, 16)
+    )
+    assert few == pytest.approx(2 * many)
+    assert many == all_of_them  # 16 cores bring what 8 would
+
+
+def test_what_the_store_does_not_hold_costs_time():
+    plan, wide = Plan(32, 4, 8), Machines(8, memory=256e9)
+    assert sum(stored_bytes(LARGE, wide, plan)) < wide.store
+    assert spilled_bytes(LARGE, wide, plan) == 0
+    before = ray_time(LARGE, wide, plan, PRICES)
+    for share in (0.1, 0.05, 0.01):
+        tight = replace(wide, store_share=share)
+        after = ray_time(LARGE, tight, plan, PRICES)
+        spilled = spilled_bytes(LARGE, tight, plan)
+        assert spilled > sum(stored_bytes(LARGE, tight, plan)) - tight.store  # read more than once
+        assert after.disk - before.disk < 2 * spilled / tight.disk
+        assert after.disk > before.disk
+        assert replace(after, disk=0.0) == replace(ray_time(LARGE, wide, plan, PRICES), disk=0.0)
+        before = after
+
+
+def test_with_no_store_everything_is_written_and_read():
+    size, plan = Size(1000, 5000, 8), Plan(2, 1, 8)
+    none = Machines(2, store_share=0.0)
+    kept, result, pieces = stored_bytes(size, none, plan)
+    assert pieces == pytest.approx(2 * exchanged_bytes(size, 2, 8) / 2)
+    # Ten steps: what is kept is written once, and pieces of one step, half of them, ten times.
+    written, read = kept + result + 10 * pieces / 2, 10 * kept + result + 10 * pieces / 2
+    assert spilled_bytes(size, none, plan) == pytest.approx(written + read)
 
 
 # --- prices, and a recorded example ---------------------------------------------------------------
@@ -190,9 +342,10 @@ def recorded(slower=1.0):
             cases = {("make", "-"): {**told, "peak_memory": 1}}
             own = multiplying(size, here, 16, needed_rows(size, blocks), PRICES)
             cpu = own + 10 * (PRICES.hand_on * rows * 64 + 0.01 * blocks + 0.001 * blocks**2)
-            time = ray_time(size, here, blocks, 16, PRICES)
+            plan = Plan(blocks, here.cores, 16)
+            time = ray_time(size, here, plan, PRICES)
             took = {"seconds": factor * (time.computing + time.telling), "cpu_seconds": cpu}
-            memory = size.matrix + ray_memory(size, here, blocks, 16, PRICES)
+            memory = size.matrix + ray_memory(size, here, plan, PRICES)
             cases["propagate", "ray"] = {**took, "peak_memory": memory}
             if blocks == 4:
                 own = multiplying(size, here, 16, nodes, PRICES)
@@ -247,7 +400,8 @@ def test_the_command_prints_both_tables(tmp_path, run):
     assert "| Ray: time | 124,000,000 | 4 | 11.19 s | 11.19 s | 1.00 | predicted |" in text.out
     rows = [line for line in text.out.splitlines() if "| blocked |" in line or "| ray |" in line]
     assert [row.split(" | ")[0] for row in rows] == ["| 1", "| 8", "| 32", "| 128"]
-    assert rows[0].startswith("| 1 | blocked | 1 | 32 | 44.4 GB | – | ")
+    assert rows[0].startswith("| 1 | blocked | 1 | – | 32 | 44.4 GB | – | ")
+    assert rows[1].startswith("| 8 | ray | 8 | 1 | 4 | ")
     assert "too much" not in text.out
     assert "64 GB of memory, 16 cores that bring 50%" in text.out
     page = tmp_path / "page.md"

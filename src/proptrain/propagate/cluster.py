@@ -38,6 +38,8 @@ from proptrain.propagate.schemes import Scheme
 
 Reference = Any
 """To something that the crew keeps."""
+_HALF = 2
+"""Of a machine's store, what a task is given and what it returns; others run beside it."""
 
 
 class Crew(Protocol):
@@ -65,6 +67,17 @@ class Crew(Protocol):
     def get(self, references: Sequence[Reference]) -> list[Any]:
         """Wait for things and bring them here; raises what was raised in the making."""
         ...
+
+
+def task_room(memory: float, n_cpus: float, store: float) -> int:
+    """Return the bytes that a task may need on a machine, of which each CPU does a task at a time.
+
+    ``memory`` is what processes may have there, ``store`` what keeps what they are given.
+
+    >>> task_room(40e9, 4, 30e9), task_room(40e9, 1, 30e9)
+    (10000000000, 15000000000)
+    """
+    return min(int(memory / max(1, n_cpus)), int(store) // _HALF)
 
 
 class ClusterEngine:
