@@ -28,7 +28,7 @@ from proptrain.data.disk_writer import (
     write_whole,
 )
 from proptrain.data.edge_files import EdgeFile, ids_of, open_edges
-from proptrain.data.manifest import MANIFEST, WORK
+from proptrain.data.manifest import MANIFEST, WORK, check_blocks
 from proptrain.data.mapped import forget
 from proptrain.data.order import community_order
 from proptrain.errors import (
@@ -37,7 +37,6 @@ from proptrain.errors import (
     OutputExistsError,
     TableError,
     UnreadableFileError,
-    check_count,
 )
 from proptrain.files import check_output, only_writer, remove_whole, unwritable_is_ours
 from proptrain.memory import in_words, left_of, parse_memory
@@ -91,7 +90,7 @@ def build_graph(
     if not files:
         raise InvalidInputError("A graph is built from at least one edge list.")
     if n_blocks is not None:
-        check_count("n_blocks", n_blocks)
+        check_blocks(n_blocks)
         n_blocks = int(n_blocks)  # NumPy's would not go into the note of what it is made from
     wanted, out = nodes or Nodes(), Path(out)
     told = {

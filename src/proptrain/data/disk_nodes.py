@@ -93,6 +93,8 @@ def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
     Row i is that of the graph's node i. Parquet is read a row group at a time into a file without
     a name. Whoever uses them checks the numbers: `check_numbers`.
     """
+    if path.suffix not in (".npy", ".parquet"):
+        raise FileFormatError(f"Features must be a .npy or .parquet file, got {path.name}.")
     features = _from_parquet(path) if path.suffix == ".parquet" else map_array(path)
     if features.ndim != 2 or len(features) != n_nodes or features.dtype.kind not in "biuf":
         raise InvalidInputError(

@@ -22,10 +22,11 @@ from proptrain.data.manifest import (
     Manifest,
     StoredArray,
     StoredBlock,
+    check_blocks,
     manifest_bytes,
 )
 from proptrain.data.mapped import forget, parts_of
-from proptrain.errors import InvalidInputError, OutputExistsError, check_count
+from proptrain.errors import InvalidInputError, OutputExistsError
 from proptrain.files import check_output, whole_folder
 
 BLOCK_ENTRIES = 1 << 24
@@ -56,7 +57,7 @@ def save_graph(
     """
     check_graph_output(Path(folder), overwrite=overwrite)
     if n_blocks is not None:
-        check_count("n_blocks", n_blocks)
+        check_blocks(n_blocks)
     if order is not None and not is_order(order, graph.n_nodes):
         raise InvalidInputError(f"An order must name each of the {graph.n_nodes:,} nodes once.")
     own_ids = None if ids is None else storable_ids(ids, graph.n_nodes)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from proptrain.data.graph import EdgeCounts
-from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError, check_count
 from proptrain.files import read_description
 
 MANIFEST = "manifest.json"
@@ -21,9 +21,17 @@ WORK = "building"
 FORMAT = 1
 ORDERS = ("communities", "degrees", "given")
 MAX_NODES = np.iinfo(np.int32).max
+MAX_BLOCKS = 10_000
 _NAME = re.compile(r"[a-z]{1,20}(-\d{5})?\.npy")
 _HEADER = 128
 """Bytes before the numbers of an array in a file that we write."""
+
+
+def check_blocks(n_blocks: object) -> None:
+    """Raise unless a graph can be cut into so many blocks, each of which is two or three files."""
+    check_count("n_blocks", n_blocks)
+    if int(n_blocks) > MAX_BLOCKS:  # type: ignore[call-overload]
+        raise InvalidInputError(f"n_blocks must be at most {MAX_BLOCKS:,}, got {n_blocks:,}.")
 
 
 @dataclass(frozen=True)
