@@ -200,10 +200,11 @@ def test_a_method_without_a_graph_is_given_none():
     assert spy.graph is None
 
 
+@pytest.mark.filterwarnings("error")
 def test_unreached_nodes_are_no_news_but_other_warnings_are():
     dataset = make_dataset()
     empty = replace(dataset, graph=Graph(sp.csr_array((80, 80))))
-    run, clf = run_once(empty, METHODS["LP"], SMALL, 11, 0)  # warnings are errors here
+    run, clf = run_once(empty, METHODS["LP"], SMALL, 11, 0)
     assert not clf.reached_.all()
     assert (run.epochs, run.best_epoch) == (0, -1)
 
