@@ -69,11 +69,17 @@ def count_features(features: SharedFile, n_nodes: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """All that a process needs to train, alone or in a team; it reads what it needs for itself."""
+    """All that a process needs to train, alone or in a team; it reads what it needs for itself.
+
+    ``trained`` and ``judged`` say of each node whether it has a soft label of either kind: whoever
+    wrote those knew, and nobody has to read them all to find out.
+    """
 
     features: SharedFile
     soft_labels: RowParts
     stop_labels: RowParts
+    trained: SharedFile
+    judged: SharedFile
     stop_nodes: NDArray[np.int64]
     stop_codes: NDArray[np.int64]
     weighting: Weighting
@@ -90,7 +96,9 @@ class TrainingJob:
         return train_predictor(
             self.features.folder.map(self.features.name),
             cast("NDArray[np.float32]", self.soft_labels),
-            StoppingNodes(self.stop_nodes, self.stop_codes, stop_labels),
+            StoppingNodes(
+                self.stop_nodes, self.stop_codes, stop_labels, rows=_flagged(self.judged)
+            ),
             weighting=self.weighting,
             settings=self.settings,
             seed=self.seed,
@@ -98,7 +106,12 @@ class TrainingJob:
             batch_size=self.batch_size,
             team=team,
             keeper=keeper,
+            trained_rows=_flagged(self.trained),
         )
+
+
+def _flagged(flags: SharedFile) -> NDArray[np.int64]:
+    return np.flatnonzero(flags.folder.read(flags.name))
 
 
 @dataclass(frozen=True)
@@ -223,6 +236,8 @@ def fit_on_cluster(
         source,
         soft_labels,
         stop_labels,
+        task.reached_file("soft"),
+        task.reached_file("stop"),
         watched,
         codes[watched],
         classifier._weighting(),
@@ -261,7 +276,7 @@ class _Task:
     def spread_labels(
         self, name: str, codes: NDArray[np.int64], known: NDArray[np.int64]
     ) -> tuple[RowParts, NDArray[np.bool_]]:
-        """Have labels propagated and written; returns them, and which nodes they reached."""
+        """Have labels propagated; returns them, and which nodes they reached: both are written."""
         crew, graph = self.engine.crew, self.engine.graph
         spoken = np.full(graph.n_nodes, -1, np.int64)
         spoken[known] = codes[known]
@@ -278,7 +293,12 @@ class _Task:
         reached = np.zeros(graph.n_nodes, dtype=bool)
         for rows, flag in zip(self.engine.rows, crew.get(flags), strict=True):
             reached[graph.nodes(rows)] = flag
+        self.work.write(self.reached_file(name).name, reached)
         return RowParts(graph, self.work, name, self.n_classes), reached
+
+    def reached_file(self, name: str) -> SharedFile:
+        """Return where it is written which nodes some labels reached."""
+        return SharedFile(self.work, f"{name}-reached.npy")
 
     def predict(self, features: SharedFile, weights: Weights) -> RowParts:
         """Have every node told by the network, and that propagated and written."""

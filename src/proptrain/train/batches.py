@@ -12,9 +12,9 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.data.mapped import forget, row_sums, take_rows
+from proptrain.data.mapped import forget, take_rows
 from proptrain.train.backend import Backend
-from proptrain.train.learner import Forward, Targets, finite, judged_rows
+from proptrain.train.learner import Forward, Targets, finite, judged_rows, rows_with_mass
 from proptrain.train.predictor import Network, coins
 from proptrain.train.snapshot import named, random_to_json, set_random, unnamed
 from proptrain.train.stopping import StoppingNodes
@@ -82,8 +82,9 @@ class BatchLearner:
         batch_size: int,
         seed: int,
         team: Team = ALONE,
+        trained_rows: NDArray[np.int64] | None = None,
     ) -> None:
-        self._trained_rows = np.flatnonzero(row_sums(soft_labels))
+        self._trained_rows = rows_with_mass(soft_labels, trained_rows)
         self._judged_rows = judged_rows(self._trained_rows, stop)
         random = np.random.default_rng([seed, 1])  # beside the weights' own
         self._batches = Batches(self._trained_rows, batch_size, random)
