@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from proptrain.classifier import is_reached
 from proptrain.data.disk_nodes import check_rows
 from proptrain.data.mapped import parts_of
-from proptrain.data.row_parts import RowParts, part_name
+from proptrain.data.row_parts import RowParts, numbered_from, part_name
 from proptrain.data.shared import SharedFile, SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
@@ -46,7 +46,7 @@ from proptrain.train.loop import (
 )
 from proptrain.train.snapshot import Keeper
 from proptrain.train.stopping import StoppingNodes
-from proptrain.train.team import Team
+from proptrain.train.team import Team, range_of
 from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting
 
@@ -72,7 +72,8 @@ class TrainingJob:
     """All that a process needs to train, alone or in a team; it reads what it needs for itself.
 
     ``trained`` and ``judged`` say of each node whether it has a soft label of either kind: whoever
-    wrote those knew, and nobody has to read them all to find out.
+    wrote those knew, and nobody has to read them all to find out. Of features and soft labels one
+    of a team needs the rows of its own nodes: where a folder is not mounted, it copies those.
     """
 
     features: SharedFile
@@ -92,13 +93,18 @@ class TrainingJob:
 
         On a ``device`` torch computes, without one our kernels do.
         """
-        stop_labels = cast("NDArray[np.float32]", self.stop_labels)
+        n_nodes, trained = len(self.soft_labels), _flagged(self.trained)
+        own = range_of(team, trained, n_nodes)
+        features = self.features.folder.map(self.features.name, own)
+        soft_labels, stop_labels = (
+            cast("NDArray[np.float32]", labels.only(own))
+            for labels in (self.soft_labels, self.stop_labels)
+        )
+        judged = _flagged(self.judged)
         return train_predictor(
-            self.features.folder.map(self.features.name),
-            cast("NDArray[np.float32]", self.soft_labels),
-            StoppingNodes(
-                self.stop_nodes, self.stop_codes, stop_labels, rows=_flagged(self.judged)
-            ),
+            cast("NDArray[np.float32]", numbered_from(own.start, features, n_nodes)),
+            soft_labels,
+            StoppingNodes(self.stop_nodes, self.stop_codes, stop_labels, rows=judged),
             weighting=self.weighting,
             settings=self.settings,
             seed=self.seed,
@@ -106,7 +112,7 @@ class TrainingJob:
             batch_size=self.batch_size,
             team=team,
             keeper=keeper,
-            trained_rows=_flagged(self.trained),
+            trained_rows=trained,
         )
 
 
