@@ -141,8 +141,17 @@ class TrainingCrew(Crew, Protocol):
         """Return who trains if so many are wanted on such a device, or raise if they cannot."""
         ...
 
-    def train(self, job: TrainingJob, trainers: Trainers, storage: SharedFolder) -> Trained:
-        """Have processes train together, with snapshots in a shared folder."""
+    def train(
+        self,
+        job: TrainingJob,
+        trainers: Trainers,
+        storage: SharedFolder,
+        on_epoch: OnEpoch | None = None,
+    ) -> Trained:
+        """Have processes train together, with snapshots in a shared folder.
+
+        ``on_epoch`` is told each epoch once and in order, about when it is over.
+        """
         ...
 
     def see(self, folder: SharedFolder) -> None:
@@ -251,10 +260,7 @@ def fit_on_cluster(
         random.randint(2**31 - 1),
         batch_size or shared.n_nodes,
     )
-    trained = crew.train(job, trainers, work)
-    for epoch, accuracy in enumerate(trained.history.stop_accuracy):
-        if on_epoch is not None:
-            on_epoch(epoch, accuracy)
+    trained = crew.train(job, trainers, work, on_epoch)
     told = cast("NDArray[np.float32]", task.predict(source, trained.weights))
     return FittedFromDisk(classes, trained, codes, stop, told, reached, batch_size)
 

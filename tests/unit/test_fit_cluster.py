@@ -129,7 +129,7 @@ class Team(OneProcess):
     def see(self, folder):
         pass
 
-    def train(self, job, trainers, storage):
+    def train(self, job, trainers, storage, on_epoch=None):
         team, before, own = Threads(self.size), SharedFolder._open, threading.local()
 
         @contextmanager

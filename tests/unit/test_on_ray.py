@@ -7,7 +7,9 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -150,3 +152,26 @@ def test_a_machine_without_the_memory_is_told_with_advice(on_ray):
             on_ray._surrender().after_exception(None, {0: error})
     with pytest.raises(exceptions.RayTaskError), on_ray._ours():  # a mistake of ours stays one
         raise exceptions.RayTaskError("take_step", "a traceback", KeyError("x"))
+
+
+def test_epochs_are_told_once_and_in_order_though_some_come_again_or_late(on_ray, monkeypatch):
+    noted = on_ray._Board()
+    board = SimpleNamespace(
+        note=SimpleNamespace(remote=noted.note), read=SimpleNamespace(remote=noted.read)
+    )
+    monkeypatch.setattr(on_ray.ray, "get", lambda told, timeout: list(told))
+    monkeypatch.setattr(on_ray, "LOOK_SECONDS", 0.01)
+    seen, both = [], threading.Event()
+
+    def on_epoch(epoch, accuracy):
+        seen.append((epoch, accuracy))
+        if epoch == 1:
+            both.set()
+
+    with on_ray._watched(board, on_epoch) as tell:
+        callback = on_ray._noting(board)
+        for epoch in (1, 2, 1, 2):  # counted from 1; a lost process begins again
+            callback.after_report(None, [{"epoch": epoch, "stop_accuracy": epoch / 10}] * 2, None)
+        assert both.wait(30)  # while training is not over
+    tell((0.1, 0.2, 0.3))
+    assert seen == [(0, 0.1), (1, 0.2), (2, 0.3)]
