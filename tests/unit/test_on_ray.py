@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,12 +17,17 @@ import pytest
 import torch
 
 import proptrain
+from one_process import OneProcess
+from proptrain import PTAClassifier
+from proptrain.cli import fit_folder
+from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.errors import (
     ClusterError,
     InvalidInputError,
     NotEnoughMemoryError,
     TrainingError,
 )
+from proptrain.experiments.methods import find_methods
 from proptrain.fit_cluster import Trainers
 
 PACKAGE = Path(proptrain.__file__).parent
@@ -175,3 +181,36 @@ def test_epochs_are_told_once_and_in_order_though_some_come_again_or_late(on_ray
         assert both.wait(30)  # while training is not over
     tell((0.1, 0.2, 0.3))
     assert seen == [(0, 0.1), (1, 0.2), (2, 0.3)]
+
+
+def test_the_command_shows_the_epochs(on_ray, tmp_path, monkeypatch):
+    shown = []
+
+    class Crew(OneProcess):
+        def __init__(self, _):
+            super().__init__()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    @contextmanager
+    def bar(description, total, *, quiet):
+        yield lambda share=1.0, description=None: shown.append((share, description))
+
+    monkeypatch.setattr(on_ray, "RayCrew", Crew)
+    monkeypatch.setattr(fit_folder, "progress", bar)
+    write_synthetic(tmp_path, 60, 200, 2, n_features=4, labelled=0.5)
+    classifier = PTAClassifier(fast=True, max_epochs=3, random_state=0, device="cpu")
+    asked = fit_folder.FolderFit(
+        find_methods(["PTA(F)"])[0], classifier, "ray", "", tmp_path / "model", False, True
+    )
+    files = fit_folder.NodeFiles(*[None] * 5, tmp_path / "features.npy", tmp_path / "labels.npy")
+    fit_folder.fit_folder(tmp_path / "graph", files, asked)
+    epochs = [text for share, text in shown if share == 0]
+    assert [text.partition(",")[2].partition(",")[0] for text in epochs] == [
+        f" epoch {number}" for number in (1, 2, 3)
+    ]
+    assert sum(share for share, _ in shown) == pytest.approx(100)
