@@ -57,7 +57,7 @@ RETRIES = 5
 PATIENCE = 30
 """How often the start of training is tried again; each time waits a minute for machines."""
 LOOK_SECONDS = 0.5
-"""How often to look which epochs are over, and 20 times that is how long to wait for an answer."""
+"""How often to look which epochs are over."""
 _NO_MEMORY = (MemoryError, exceptions.OutOfMemoryError, torch.OutOfMemoryError)
 """Of NumPy; of Ray, which ends processes before the system does; of a GPU."""
 _HALF = 2
@@ -420,11 +420,15 @@ def _watched(board: Any, on_epoch: OnEpoch) -> Iterator[Callable[[Sequence[float
             n_told += 1
 
     def look() -> None:
+        asked = board.read.remote()
         while not is_over.wait(LOOK_SECONDS):
+            if not ray.wait([asked], timeout=0)[0]:  # its process may take long to start
+                continue
             try:
-                tell(ray.get(board.read.remote(), timeout=20 * LOOK_SECONDS))
+                tell(ray.get(asked))
             except exceptions.RayError:
                 return
+            asked = board.read.remote()
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()

@@ -165,7 +165,13 @@ def test_epochs_are_told_once_and_in_order_though_some_come_again_or_late(on_ray
     board = SimpleNamespace(
         note=SimpleNamespace(remote=noted.note), read=SimpleNamespace(remote=noted.read)
     )
-    monkeypatch.setattr(on_ray.ray, "get", lambda told, timeout: list(told))
+    monkeypatch.setattr(on_ray.ray, "get", list)
+    starting = [True, True]  # a board that is not there yet
+    monkeypatch.setattr(
+        on_ray.ray,
+        "wait",
+        lambda asked, timeout: ([] if starting and starting.pop() else asked, []),
+    )
     monkeypatch.setattr(on_ray, "LOOK_SECONDS", 0.01)
     seen, both = [], threading.Event()
 
