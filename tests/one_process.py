@@ -37,8 +37,12 @@ class OneProcess:
         assert n_workers is None
         return Trainers(1, by_torch=isinstance(device, torch.device))
 
-    def train(self, job, trainers, storage):
-        return job.run(ALONE, None, torch.device("cpu") if trainers.by_torch else None)
+    def train(self, job, trainers, storage, on_epoch=None):
+        trained = job.run(ALONE, None, torch.device("cpu") if trainers.by_torch else None)
+        for epoch, accuracy in enumerate(trained.history.stop_accuracy):
+            if on_epoch is not None:
+                on_epoch(epoch, accuracy)
+        return trained
 
 
 class Kept:

@@ -286,13 +286,13 @@ def classifier(**how):
 
 def fitted_by_two(made, notes):
     """Fit here, and on the cluster by two trainers; returns how far they are from each other."""
-    noting = Noting(path=str(notes))
+    noting, seen = Noting(path=str(notes)), []
     features = np.load(made.features, mmap_mode="r")
     local = fit_from_disk(classifier(), made.graph, features, made.y, memory="64GB")
     with work_folder(made.folder) as work:
         ours = fit_on_cluster(
             classifier(weighting=noting), made.graph, made.features, made.y, RayCrew(), work,
-            n_workers=2,
+            n_workers=2, on_epoch=lambda epoch, _: seen.append((epoch, notes.stat().st_size)),
         )  # fmt: skip
         told = ours.distributions[np.arange(N)]
     pairs = [(ours.trained.weights[name], array) for name, array in local.trained.weights.items()]
@@ -309,6 +309,8 @@ def fitted_by_two(made, notes):
         "losses": float(abs(histories[0] / histories[1] - 1).max()) if same_length else None,
         "alike": float((told.argmax(axis=1) == local.distributions.argmax(axis=1)).mean()),
         "reached": bool((ours.reached == local.reached).all()),
+        "seen": [epoch for epoch, _ in seen],
+        "seen_early": seen[0][1] < notes.stat().st_size,
         "left": len(list(made.folder.glob(".proptrain-*"))),
     }
 

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from proptrain.classifier import is_reached
 from proptrain.data.disk_nodes import check_rows
 from proptrain.data.mapped import parts_of
-from proptrain.data.row_parts import RowParts, part_name
+from proptrain.data.row_parts import RowParts, numbered_from, part_name
 from proptrain.data.shared import SharedFile, SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
@@ -46,7 +46,7 @@ from proptrain.train.loop import (
 )
 from proptrain.train.snapshot import Keeper
 from proptrain.train.stopping import StoppingNodes
-from proptrain.train.team import Team
+from proptrain.train.team import Team, range_of
 from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting
 
@@ -69,11 +69,18 @@ def count_features(features: SharedFile, n_nodes: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """All that a process needs to train, alone or in a team; it reads what it needs for itself."""
+    """All that a process needs to train, alone or in a team; it reads what it needs for itself.
+
+    ``trained`` and ``judged`` say of each node whether it has a soft label of either kind: whoever
+    wrote those knew, and nobody has to read them all to find out. Of features and soft labels one
+    of a team needs the rows of its own nodes: where a folder is not mounted, it copies those.
+    """
 
     features: SharedFile
     soft_labels: RowParts
     stop_labels: RowParts
+    trained: SharedFile
+    judged: SharedFile
     stop_nodes: NDArray[np.int64]
     stop_codes: NDArray[np.int64]
     weighting: Weighting
@@ -86,11 +93,18 @@ class TrainingJob:
 
         On a ``device`` torch computes, without one our kernels do.
         """
-        stop_labels = cast("NDArray[np.float32]", self.stop_labels)
+        n_nodes, trained = len(self.soft_labels), _flagged(self.trained)
+        own = range_of(team, trained, n_nodes)
+        features = self.features.folder.map(self.features.name, own)
+        soft_labels, stop_labels = (
+            cast("NDArray[np.float32]", labels.only(own))
+            for labels in (self.soft_labels, self.stop_labels)
+        )
+        judged = _flagged(self.judged)
         return train_predictor(
-            self.features.folder.map(self.features.name),
-            cast("NDArray[np.float32]", self.soft_labels),
-            StoppingNodes(self.stop_nodes, self.stop_codes, stop_labels),
+            cast("NDArray[np.float32]", numbered_from(own.start, features, n_nodes)),
+            soft_labels,
+            StoppingNodes(self.stop_nodes, self.stop_codes, stop_labels, rows=judged),
             weighting=self.weighting,
             settings=self.settings,
             seed=self.seed,
@@ -98,7 +112,12 @@ class TrainingJob:
             batch_size=self.batch_size,
             team=team,
             keeper=keeper,
+            trained_rows=trained,
         )
+
+
+def _flagged(flags: SharedFile) -> NDArray[np.int64]:
+    return np.flatnonzero(flags.folder.read(flags.name))
 
 
 @dataclass(frozen=True)
@@ -122,8 +141,17 @@ class TrainingCrew(Crew, Protocol):
         """Return who trains if so many are wanted on such a device, or raise if they cannot."""
         ...
 
-    def train(self, job: TrainingJob, trainers: Trainers, storage: SharedFolder) -> Trained:
-        """Have processes train together, with snapshots in a shared folder."""
+    def train(
+        self,
+        job: TrainingJob,
+        trainers: Trainers,
+        storage: SharedFolder,
+        on_epoch: OnEpoch | None = None,
+    ) -> Trained:
+        """Have processes train together, with snapshots in a shared folder.
+
+        ``on_epoch`` is told each epoch once and in order, about when it is over.
+        """
         ...
 
     def see(self, folder: SharedFolder) -> None:
@@ -223,6 +251,8 @@ def fit_on_cluster(
         source,
         soft_labels,
         stop_labels,
+        task.reached_file("soft"),
+        task.reached_file("stop"),
         watched,
         codes[watched],
         classifier._weighting(),
@@ -230,10 +260,7 @@ def fit_on_cluster(
         random.randint(2**31 - 1),
         batch_size or shared.n_nodes,
     )
-    trained = crew.train(job, trainers, work)
-    for epoch, accuracy in enumerate(trained.history.stop_accuracy):
-        if on_epoch is not None:
-            on_epoch(epoch, accuracy)
+    trained = crew.train(job, trainers, work, on_epoch)
     told = cast("NDArray[np.float32]", task.predict(source, trained.weights))
     return FittedFromDisk(classes, trained, codes, stop, told, reached, batch_size)
 
@@ -261,7 +288,7 @@ class _Task:
     def spread_labels(
         self, name: str, codes: NDArray[np.int64], known: NDArray[np.int64]
     ) -> tuple[RowParts, NDArray[np.bool_]]:
-        """Have labels propagated and written; returns them, and which nodes they reached."""
+        """Have labels propagated; returns them, and which nodes they reached: both are written."""
         crew, graph = self.engine.crew, self.engine.graph
         spoken = np.full(graph.n_nodes, -1, np.int64)
         spoken[known] = codes[known]
@@ -278,7 +305,12 @@ class _Task:
         reached = np.zeros(graph.n_nodes, dtype=bool)
         for rows, flag in zip(self.engine.rows, crew.get(flags), strict=True):
             reached[graph.nodes(rows)] = flag
+        self.work.write(self.reached_file(name).name, reached)
         return RowParts(graph, self.work, name, self.n_classes), reached
+
+    def reached_file(self, name: str) -> SharedFile:
+        """Return where it is written which nodes some labels reached."""
+        return SharedFile(self.work, f"{name}-reached.npy")
 
     def predict(self, features: SharedFile, weights: Weights) -> RowParts:
         """Have every node told by the network, and that propagated and written."""

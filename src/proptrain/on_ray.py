@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -31,7 +32,7 @@ from proptrain.errors import (
 from proptrain.fit_cluster import SEEN, Trainers, TrainingJob, sees
 from proptrain.propagate.cluster import ClusterEngine, task_room
 from proptrain.propagate.normalisation import Normalisation
-from proptrain.train.loop import Trained, trained_so_far
+from proptrain.train.loop import OnEpoch, Trained, trained_so_far
 from proptrain.train.snapshot import Snapshot
 from proptrain.train.team import ALONE, TorchTeam
 
@@ -55,6 +56,8 @@ RETRIES = 5
 """How often a task is done again after its worker or machine was lost."""
 PATIENCE = 30
 """How often the start of training is tried again; each time waits a minute for machines."""
+LOOK_SECONDS = 0.5
+"""How often to look which epochs are over."""
 _NO_MEMORY = (MemoryError, exceptions.OutOfMemoryError, torch.OutOfMemoryError)
 """Of NumPy; of Ray, which ends processes before the system does; of a GPU."""
 _OF_A_TASK = ("memory", "CPU", "object_store_memory")
@@ -141,8 +144,25 @@ class RayCrew:
         by_torch = on_gpus or isinstance(device, torch.device)
         return Trainers(n_workers or (room if on_gpus else len(nodes)), by_torch, on_gpus)
 
-    def train(self, job: TrainingJob, trainers: Trainers, storage: SharedFolder) -> Trained:
-        """Have processes train together."""
+    def train(
+        self,
+        job: TrainingJob,
+        trainers: Trainers,
+        storage: SharedFolder,
+        on_epoch: OnEpoch | None = None,
+    ) -> Trained:
+        """Have processes train together; epochs are told from another thread while they do."""
+        if on_epoch is None:
+            return self._train(job, trainers, storage, [_surrender()])
+        board = _new_board()
+        with _watched(board, on_epoch) as tell:
+            trained = self._train(job, trainers, storage, [_surrender(), _noting(board)])
+        tell(trained.history.stop_accuracy)  # all that nobody has looked at
+        return trained
+
+    def _train(
+        self, job: TrainingJob, trainers: Trainers, storage: SharedFolder, callbacks: list[Any]
+    ) -> Trained:
         from ray import train
         from ray.train.torch import TorchTrainer
 
@@ -161,7 +181,7 @@ class RayCrew:
                     max_failures=RETRIES, controller_failure_limit=PATIENCE
                 ),
                 checkpoint_config=train.CheckpointConfig(num_to_keep=2),
-                callbacks=[_surrender()],
+                callbacks=callbacks,
             ),
         )
         try:
@@ -340,6 +360,81 @@ def _surrender() -> Any:
     return Surrender()
 
 
+class _Board:
+    """Has the stopping accuracy of each epoch that is over; ray.train writes, and `fit` looks."""
+
+    def __init__(self) -> None:
+        self._accuracies: list[float] = []
+
+    def note(self, epoch: int, accuracy: float) -> None:
+        """Take note of an epoch; one that comes again after a loss came to the same."""
+        if epoch == len(self._accuracies):
+            self._accuracies.append(accuracy)
+
+    def read(self) -> list[float]:
+        """Return those of all epochs."""
+        return self._accuracies
+
+
+def _new_board() -> Any:
+    """Have a board on this machine, which is there as long as anybody looks at it."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    made: Any = ray.remote(_Board)
+    return made.options(num_cpus=0, scheduling_strategy=here).remote()
+
+
+def _noting(board: Any) -> Any:
+    """Return what has ray.train note each epoch; it does so in a process of its own."""
+    from ray import train
+
+    class Noting(train.UserCallback):
+        def after_report(
+            self,
+            run_context: Any,  # noqa: ARG002
+            metrics: list[dict[str, Any]],
+            checkpoint: Any,  # noqa: ARG002
+        ) -> None:
+            board.note.remote(metrics[0]["epoch"] - 1, metrics[0]["stop_accuracy"])
+
+    return Noting()
+
+
+@contextmanager
+def _watched(board: Any, on_epoch: OnEpoch) -> Iterator[Callable[[Sequence[float]], None]]:
+    """Look at a board meanwhile; yields what tells those of all epochs that were not told yet.
+
+    It is only for show: if the board is lost, nothing more is told until the end.
+    """
+    n_told, is_over = 0, threading.Event()
+
+    def tell(accuracies: Sequence[float]) -> None:
+        nonlocal n_told
+        for accuracy in accuracies[n_told:]:
+            on_epoch(n_told, accuracy)
+            n_told += 1
+
+    def look() -> None:
+        asked = board.read.remote()
+        while not is_over.wait(LOOK_SECONDS):
+            if not ray.wait([asked], timeout=0)[0]:  # its process may take long to start
+                continue
+            try:
+                tell(ray.get(asked))
+            except exceptions.RayError:
+                return
+            asked = board.read.remote()
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield tell
+    finally:
+        is_over.set()
+        watcher.join()
+
+
 def _unwritable(what: str, error: OSError) -> UnwritableOutputError:
     return UnwritableOutputError(
         f"{what} cannot be written: {error.strerror or error}. Make room, or choose another place "
@@ -363,7 +458,8 @@ class _RayKeeper:
         from ray import train
 
         # Everybody reports, since that is where ray.train has all wait for all; one has something.
-        told = {"epoch": len(snapshot.numbers["epochs"])}
+        accuracies = trained_so_far(snapshot).history.stop_accuracy
+        told = {"epoch": len(accuracies), "stop_accuracy": accuracies[-1]}
         if train.get_context().get_world_rank() != 0:
             train.report(told)
             return

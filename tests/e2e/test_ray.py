@@ -125,6 +125,8 @@ def check_two_trainers_of_which_one_is_killed_come_to_the_same(told):
     assert came_to["difference"] <= 2e-3
     assert came_to["reached"]
     assert came_to["left"] == 0
+    assert came_to["seen"] == list(range(came_to["epochs"][0]))  # each once, by who waits for it
+    assert came_to["seen_early"]
     begun = came_to["begun"]
     assert len(begun) == 4  # two, and two in their place, who went on from a snapshot
     assert begun[:2] == [0, 0]

@@ -225,3 +225,20 @@ def test_pta_in_batches_is_as_good():
     ]  # fmt: skip
     assert right[1] > right[0] - 0.02
     assert right[1] > 0.75
+
+
+@pytest.mark.parametrize("batch_size", [None, 17])
+def test_rows_that_are_known_are_not_looked_for(monkeypatch, batch_size):
+    features, soft, stop = problem(all_rows=False)
+    how = {"settings": TrainSettings(max_epochs=5), "batch_size": batch_size}
+    wanted = train_predictor(features, soft, stop, **how)
+    trained, judged = (np.flatnonzero(rows.sum(axis=1)) for rows in (soft, stop.soft_labels))
+
+    def read_all(_):
+        raise AssertionError("all soft labels are read")
+
+    monkeypatch.setattr("proptrain.train.learner.row_sums", read_all)
+    got = train_predictor(features, soft, replace(stop, rows=judged), **how, trained_rows=trained)
+    assert got.history == wanted.history
+    for name, weight in wanted.weights.items():
+        np.testing.assert_array_equal(got.weights[name], weight)

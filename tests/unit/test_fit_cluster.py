@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,13 +15,16 @@ from one_process import OneProcess
 from proptrain import PTAClassifier, fit_cluster, fit_from_disk, from_disk
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.disk_writer import save_graph
+from proptrain.data.shared import SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.disk_model import load_disk_model, save_disk_model
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.fit_cluster import fit_on_cluster, work_folder
 from proptrain.from_disk import fitting_batch_size
+from proptrain.train.team import ALONE
 from proptrain.train.torch_backend import torch_backend
+from thread_team import Threads, run_all
 
 N = 400
 
@@ -111,6 +117,72 @@ def test_torch_trains_from_disk_and_by_a_crew_as_the_kernels_do(made, tmp_path, 
             losses = got.trained.history.train_loss
             np.testing.assert_allclose(losses, wanted.trained.history.train_loss, rtol=1e-3)
             np.testing.assert_allclose(got.distributions[:], wanted.distributions, atol=0.02)
+
+
+class Team(OneProcess):
+    """Has several threads train, and notes how many bytes each has read of every file."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size, self.read = size, [Counter() for _ in range(size)]
+
+    def see(self, folder):
+        pass
+
+    def train(self, job, trainers, storage, on_epoch=None):
+        team, before, own = Threads(self.size), SharedFolder._open, threading.local()
+
+        @contextmanager
+        def counting(folder, name):
+            with before(folder, name) as file:
+                yield CountedFile(file, own.read, name.partition("-0")[0])
+
+        def run(rank):
+            own.read = self.read[rank]
+            return job.run(ALONE if self.size == 1 else team.member(rank), None)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SharedFolder, "_open", counting)
+            return run_all(self.size, run)[0]
+
+
+class CountedFile:
+    def __init__(self, file, read, name):
+        self._file, self._read, self._name = file, read, name
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def read_buffer(self, n_bytes=None):
+        content = self._file.read_buffer(n_bytes)
+        self._read[self._name] += content.size
+        return content
+
+
+@pytest.mark.parametrize("order", [None, "renumbered"])
+@pytest.mark.parametrize("batch_size", [None, 100])
+def test_a_trainer_reads_its_own_rows_where_nothing_is_mounted(
+    made, tmp_path, monkeypatch, batch_size, order
+):
+    graph = made.folder / "graph"
+    if order is None:
+        graph = made.folder / "big" / "graph"
+    how = {"batch_size": batch_size}
+    wanted = fit_from_disk(classifier(**how), graph, made.features, made.y, memory="64GB")
+    monkeypatch.setattr(SharedFolder, "local", None)
+    monkeypatch.setattr("proptrain.data.shared.GAP", 0)
+    for size in (1, 2):
+        crew = Team(size)
+        with work_folder(tmp_path) as work:
+            got = fit_on_cluster(classifier(**how), graph, made.path, made.y, crew, work)
+        for name, weight in wanted.trained.weights.items():
+            rounding = 0 if size == 1 else 2e-4
+            np.testing.assert_allclose(got.trained.weights[name], weight, rtol=0, atol=rounding)
+        # Each number is four bytes: features have 8 a node, soft labels 4.
+        for name, n_columns in (("features.npy", 8), ("soft", 4), ("stop", 4)):
+            shares = [read[name] / (4 * N * n_columns) for read in crew.read]
+            assert sum(shares) == pytest.approx(1)
+            np.testing.assert_allclose(shares, 1 / size, atol=0.02)
 
 
 def test_what_cannot_be_fitted_on_a_cluster(made, tmp_path):

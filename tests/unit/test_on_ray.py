@@ -7,19 +7,27 @@ import re
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 import proptrain
+from one_process import OneProcess
+from proptrain import PTAClassifier
+from proptrain.cli import fit_folder
+from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.errors import (
     ClusterError,
     InvalidInputError,
     NotEnoughMemoryError,
     TrainingError,
 )
+from proptrain.experiments.methods import find_methods
 from proptrain.fit_cluster import Trainers
 
 PACKAGE = Path(proptrain.__file__).parent
@@ -150,3 +158,65 @@ def test_a_machine_without_the_memory_is_told_with_advice(on_ray):
             on_ray._surrender().after_exception(None, {0: error})
     with pytest.raises(exceptions.RayTaskError), on_ray._ours():  # a mistake of ours stays one
         raise exceptions.RayTaskError("take_step", "a traceback", KeyError("x"))
+
+
+def test_epochs_are_told_once_and_in_order_though_some_come_again_or_late(on_ray, monkeypatch):
+    noted = on_ray._Board()
+    board = SimpleNamespace(
+        note=SimpleNamespace(remote=noted.note), read=SimpleNamespace(remote=noted.read)
+    )
+    monkeypatch.setattr(on_ray.ray, "get", list)
+    starting = [True, True]  # a board that is not there yet
+    monkeypatch.setattr(
+        on_ray.ray,
+        "wait",
+        lambda asked, timeout: ([] if starting and starting.pop() else asked, []),
+    )
+    monkeypatch.setattr(on_ray, "LOOK_SECONDS", 0.01)
+    seen, both = [], threading.Event()
+
+    def on_epoch(epoch, accuracy):
+        seen.append((epoch, accuracy))
+        if epoch == 1:
+            both.set()
+
+    with on_ray._watched(board, on_epoch) as tell:
+        callback = on_ray._noting(board)
+        for epoch in (1, 2, 1, 2):  # counted from 1; a lost process begins again
+            callback.after_report(None, [{"epoch": epoch, "stop_accuracy": epoch / 10}] * 2, None)
+        assert both.wait(30)  # while training is not over
+    tell((0.1, 0.2, 0.3))
+    assert seen == [(0, 0.1), (1, 0.2), (2, 0.3)]
+
+
+def test_the_command_shows_the_epochs(on_ray, tmp_path, monkeypatch):
+    shown = []
+
+    class Crew(OneProcess):
+        def __init__(self, _):
+            super().__init__()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    @contextmanager
+    def bar(description, total, *, quiet):
+        yield lambda share=1.0, description=None: shown.append((share, description))
+
+    monkeypatch.setattr(on_ray, "RayCrew", Crew)
+    monkeypatch.setattr(fit_folder, "progress", bar)
+    write_synthetic(tmp_path, 60, 200, 2, n_features=4, labelled=0.5)
+    classifier = PTAClassifier(fast=True, max_epochs=3, random_state=0, device="cpu")
+    asked = fit_folder.FolderFit(
+        find_methods(["PTA(F)"])[0], classifier, "ray", "", tmp_path / "model", False, True
+    )
+    files = fit_folder.NodeFiles(*[None] * 5, tmp_path / "features.npy", tmp_path / "labels.npy")
+    fit_folder.fit_folder(tmp_path / "graph", files, asked)
+    epochs = [text for share, text in shown if share == 0]
+    assert [text.partition(",")[2].partition(",")[0] for text in epochs] == [
+        f" epoch {number}" for number in (1, 2, 3)
+    ]
+    assert sum(share for share, _ in shown) == pytest.approx(100)

@@ -41,6 +41,7 @@ def test_arrays_come_back_whole_by_rows_and_mapped(shared):
     np.testing.assert_array_equal(shared.map("x.npy"), matrix)
     np.testing.assert_array_equal(shared.read_rows("x.npy", slice(5, 9)), matrix[5:9])
     np.testing.assert_array_equal(shared.read_rows("x.npy", some), matrix[some])
+    np.testing.assert_array_equal(shared.map("x.npy", slice(5, 9)), matrix[5:9])
     assert shared.look("x.npy") == ((50, 3), np.float32)
     assert [path.name for path in Path(shared.address).iterdir()] == ["x.npy"]
 
@@ -215,6 +216,10 @@ def test_rows_in_parts_are_in_the_order_of_the_nodes(stored, shared):
     np.testing.assert_array_equal(parts[:], matrix)
     some = np.array([29, 0, 7, 7])
     np.testing.assert_array_equal(parts[some], matrix[some])
+    for nodes in (slice(0, 30), slice(7, 20), slice(30, 30)):
+        only, own = parts.only(nodes), np.arange(nodes.start, nodes.stop)
+        assert only.shape == matrix.shape
+        np.testing.assert_array_equal(only[own[::3]], matrix[own[::3]])
 
 
 def test_rows_are_those_of_a_matrix_and_headers_are_whole(tmp_path):

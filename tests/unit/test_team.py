@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.train.backend import KERNELS
 from proptrain.train.loop import TrainSettings, train_predictor, trained_so_far
 from proptrain.train.snapshot import Snapshot
 from proptrain.train.stopping import StoppingNodes
-from proptrain.train.team import TorchTeam
+from proptrain.train.team import Alone, TorchTeam, range_of, rows_within
 from proptrain.train.torch_backend import torch_backend
+from thread_team import Threads, run_all
 
 N, F, C = 60, 12, 3
 
@@ -26,52 +27,6 @@ def problem():
     soft[::5] = 0
     nodes = np.arange(1, N, 3)
     return features, soft, StoppingNodes(nodes, random.randint(0, C, len(nodes)), stop_soft)
-
-
-class Threads:
-    """A team of threads: each waits until all have said their numbers."""
-
-    def __init__(self, size):
-        self.size, self.told, self.barrier = size, [None] * size, threading.Barrier(size)
-
-    def member(self, rank):
-        return Member(self, rank)
-
-
-class Member:
-    def __init__(self, team, rank):
-        self.team, self.rank, self.size = team, rank, team.size
-
-    def _sum(self, numbers):
-        self.team.told[self.rank] = numbers
-        self.team.barrier.wait(60)
-        total = sum(self.team.told[1:], start=self.team.told[0])
-        self.team.barrier.wait(60)
-        return total
-
-    def add_gradients(self, parameters, loss):
-        for one in parameters:
-            own = torch.zeros_like(one) if one.grad is None else one.grad
-            one.grad = self._sum(own).clone()
-        return self._sum(loss)
-
-    def add(self, numbers):
-        return self._sum(np.array(numbers, dtype=float)).tolist()
-
-
-def run_all(size, run):
-    """Have so many threads run at once, each with its number; returns what each came to."""
-    results = [None] * size
-
-    def keep(rank):
-        results[rank] = run(rank)
-
-    threads = [threading.Thread(target=keep, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
 
 
 def trained_by(size, batch_size, backend=KERNELS):
@@ -95,6 +50,21 @@ def test_a_team_comes_to_what_one_comes_to(size, batch_size, backend):
         np.testing.assert_allclose(
             getattr(results[0].history, name), numbers, rtol=1e-4, err_msg=name
         )
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 7), st.integers(0, 3))
+def test_every_node_is_in_one_range_and_each_has_as_many_rows(n_rows, n_others, size, seed):
+    n_nodes = n_rows + n_others
+    rows = np.sort(np.random.default_rng(seed).permutation(n_nodes)[:n_rows])
+    ranges = [range_of(Alone(rank, size), rows, n_nodes) for rank in range(size)]
+    assert [ranges[0].start, *(one.stop for one in ranges)] == [
+        *(one.start for one in ranges),
+        n_nodes,
+    ]
+    parts = [rows_within(one, rows) for one in ranges]
+    np.testing.assert_array_equal(np.concatenate(parts), rows)
+    assert np.ptp([len(part) for part in parts]) <= 1
 
 
 def test_torchs_own_group_adds_up(tmp_path):

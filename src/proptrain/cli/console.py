@@ -84,7 +84,7 @@ def in_percent(estimate: Estimate, digits: int) -> str:
 def progress(description: str, total: int, *, quiet: bool) -> Iterator[Callable[..., None]]:
     """Show a progress bar on standard error; yields a function to call after each step.
 
-    It may be given the share of a step that was done.
+    It may be given the share of a step that was done, and another description.
     """
     bar = Progress(
         TextColumn("{task.description}", markup=False),
@@ -99,7 +99,9 @@ def progress(description: str, total: int, *, quiet: bool) -> Iterator[Callable[
     )
     with bar:
         task = bar.add_task(description, total=total)
-        yield lambda share=1.0: bar.advance(task, share)
+        yield lambda share=1.0, description=None: bar.update(
+            task, advance=share, description=description
+        )
 
 
 @contextmanager

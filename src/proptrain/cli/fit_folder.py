@@ -269,7 +269,10 @@ def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
             crew,
             work,
             n_workers=cluster.workers,
-            on_step=lambda share: advance(100 * share),
+            on_step=lambda share: advance(100 * share, "propagating"),
+            on_epoch=lambda epoch, accuracy: advance(
+                0, f"training, epoch {epoch + 1}, {accuracy:.1%} right"
+            ),
         )
         save_disk_model(wanted.out, wanted.classifier, fitted, graph, overwrite=wanted.overwrite)
         accuracy = share_right(fitted.distributions, fitted.given, fitted.stopping)

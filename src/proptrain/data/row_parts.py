@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.disk import inverse
-from proptrain.data.mapped import forget
+from proptrain.data.mapped import forget, parts_of, room_for, take_rows
 from proptrain.data.shared import SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 
@@ -57,6 +57,22 @@ class RowParts:
             forget(part)
         return picked
 
+    def only(self, nodes: slice) -> RowParts | RowRange | NDArray[Any]:
+        """Return the same for a range of nodes; where nothing is mapped, their rows are copied."""
+        if self.folder.local is not None:
+            return self
+        copy = room_for((nodes.stop - nodes.start, self.n_columns), self.dtype)
+        for number, block in enumerate(self.graph.manifest.blocks):
+            whose = self.graph.nodes(block.rows)
+            if isinstance(whose, slice):
+                whose = np.arange(whose.start, whose.stop)
+            rows = np.flatnonzero((whose >= nodes.start) & (whose < nodes.stop))
+            for part in parts_of(len(rows), self.n_columns * self.itemsize):
+                some = self.folder.read_rows(part_name(self.name, number), rows[part])
+                copy[whose[rows[part]] - nodes.start] = some
+                forget(copy)
+        return numbered_from(nodes.start, copy, len(self))
+
     @cached_property
     def _place(self) -> NDArray[np.int64] | None:
         return None if self.graph.order is None else inverse(self.graph.order)
@@ -74,6 +90,39 @@ class RowParts:
         if number not in self._parts:
             self._parts[number] = self.folder.map(part_name(self.name, number))
         return self._parts[number]
+
+
+@dataclass(frozen=True, eq=False)
+class RowRange:
+    """Some rows of a matrix, by their numbers in it; others are not at hand.
+
+    >>> RowRange(np.array([[5.0], [6.0]]), first=3, n_rows=9)[np.array([4, 3])]
+    array([[6.],
+           [5.]])
+    """
+
+    held: NDArray[Any]
+    first: int
+    n_rows: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of the whole matrix."""
+        return self.n_rows, self.held.shape[1]
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __getitem__(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return some of the rows that are at hand."""
+        picked: NDArray[Any] = take_rows(self.held, rows - self.first)
+        forget(self.held)
+        return picked
+
+
+def numbered_from(first: int, held: NDArray[Any], n_rows: int) -> NDArray[Any] | RowRange:
+    """Return rows by their numbers in a matrix; as they are, if they are all that it has."""
+    return held if len(held) == n_rows else RowRange(held, first, n_rows)
 
 
 def part_name(name: str, number: int) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.manifest import StoredArray
-from proptrain.data.mapped import SMALL, parts_of, room_for
+from proptrain.data.mapped import SMALL, forget, parts_of, room_for
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -139,17 +139,26 @@ class SharedFolder:
                 picked[wanted] = run(slice(low, high))[rows[wanted] - low]
             return picked
 
-    def map(self, name: str) -> NDArray[Any]:
-        """Return an array mapped: where it lies, or a copy of it without a name on this machine."""
+    def map(self, name: str, rows: slice | None = None) -> NDArray[Any]:
+        """Return an array mapped: where it lies, or a copy of it without a name on this machine.
+
+        If some ``rows`` will do, those alone, and no others are copied.
+        """
         shape, dtype = self.look(name)
         if self.local is not None:
-            return np.lib.format.open_memmap(self.local / name, mode="r")
+            whole: NDArray[Any] = np.lib.format.open_memmap(self.local / name, mode="r")
+            return whole if rows is None else whole[rows]
+        skipped = 0
+        if rows is not None:
+            skipped = rows.start * math.prod(shape[1:]) * dtype.itemsize
+            shape = (rows.stop - rows.start, *shape[1:])
         copy = room_for(shape, dtype)
         flat = copy.reshape(-1).view(np.uint8)
         with self._open(name) as file:
-            file.seek(self._header(name, file, file.size())[2])
+            file.seek(self._header(name, file, file.size())[2] + skipped)
             for part in parts_of(len(flat), 1):
                 flat[part] = np.frombuffer(file.read_buffer(part.stop - part.start), np.uint8)
+                forget(flat)
         return copy
 
     def write(self, name: str, array: NDArray[Any]) -> None:

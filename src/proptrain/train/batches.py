@@ -12,13 +12,13 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.data.mapped import forget, row_sums, take_rows
+from proptrain.data.mapped import forget, take_rows
 from proptrain.train.backend import Backend
-from proptrain.train.learner import Forward, Targets, finite, judged_rows
+from proptrain.train.learner import Forward, Targets, finite, judged_rows, rows_with_mass
 from proptrain.train.predictor import Network, coins
 from proptrain.train.snapshot import named, random_to_json, set_random, unnamed
 from proptrain.train.stopping import StoppingNodes
-from proptrain.train.team import ALONE, Team, part_of
+from proptrain.train.team import ALONE, Team, range_of, rows_within
 from proptrain.train.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class BatchLearner:
     learning rate is divided by the root of the number of batches, as is usual with Adam.
 
     Of a ``team`` each looks at its part of every batch, and all make the same step: that of the
-    batch, up to the order in which its gradients are added up.
+    batch, up to the order in which its gradients are added up. Whose part a node is in never
+    changes (`range_of`): no other rows of features and soft labels are asked for.
     """
 
     def __init__(
@@ -82,12 +83,14 @@ class BatchLearner:
         batch_size: int,
         seed: int,
         team: Team = ALONE,
+        trained_rows: NDArray[np.int64] | None = None,
     ) -> None:
-        self._trained_rows = np.flatnonzero(row_sums(soft_labels))
+        self._trained_rows = rows_with_mass(soft_labels, trained_rows)
         self._judged_rows = judged_rows(self._trained_rows, stop)
         random = np.random.default_rng([seed, 1])  # beside the weights' own
         self._batches = Batches(self._trained_rows, batch_size, random)
         self._size, self._team, self._seed = batch_size, team, seed
+        self._own = range_of(team, self._trained_rows, len(soft_labels))
         self._model, self._features, self._soft_labels = model, features, soft_labels
         self._stop, self._weighting, self._backend = stop, weighting, backend
         # f(X) of all nodes, if that is read out: once, since it may be a file of many gigabytes.
@@ -119,7 +122,7 @@ class BatchLearner:
 
     def _find_gradients(self, rows: NDArray[np.int64], epoch: int) -> float:
         """Leave the gradients of a batch with the parameters; returns its loss."""
-        own, told = part_of(self._team, rows), 0.0
+        own, told = rows_within(self._own, rows), 0.0
         if len(own):
             log_f, f = self._forward(own, drop=self._model.drops)
             loss = self._targets(self._soft_labels, own).loss(log_f, self._weighting(f, epoch))
@@ -132,7 +135,7 @@ class BatchLearner:
         """Return the stopping loss, the agreement with the soft labels, the stopping accuracy."""
         told = self._told
         stop_loss, n_alike, n_counted, n_right = 0.0, 0, 0, 0
-        judged = part_of(self._team, self._judged_rows)
+        judged = rows_within(self._own, self._judged_rows)
         for first in range(0, len(judged), self._size):
             rows = judged[first : first + self._size]
             with torch.no_grad():

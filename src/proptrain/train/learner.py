@@ -35,8 +35,9 @@ class Learner:
         weighting: Weighting,
         settings: TrainSettings,
         backend: Backend,
+        trained_rows: NDArray[np.int64] | None = None,
     ) -> None:
-        trained_rows = np.flatnonzero(row_sums(soft_labels))
+        trained_rows = rows_with_mass(soft_labels, trained_rows)
         judged = judged_rows(trained_rows, stop)
 
         def measured(rows: NDArray[np.int64]) -> tuple[Forward, Targets]:
@@ -75,11 +76,22 @@ class Learner:
         return stop_loss, self._judged.agreement(told), self._stop.accuracy(told)
 
 
+def rows_with_mass(
+    soft_labels: NDArray[np.float32], known: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return the nodes with a soft label, ascending; all are read if it is not known already.
+
+    >>> rows_with_mass(np.array([[0, 0], [0.5, 0], [0, 1]]))
+    array([1, 2])
+    """
+    return np.flatnonzero(row_sums(soft_labels)) if known is None else known
+
+
 def judged_rows(trained_rows: NDArray[np.int64], stop: StoppingNodes) -> NDArray[np.int64]:
     """Return the nodes whose prediction is looked at after a step: all, if it is read out."""
     if stop.read_out is not None:
         return np.arange(len(stop.soft_labels))
-    stop_rows = np.union1d(np.flatnonzero(row_sums(stop.soft_labels)), stop.nodes)
+    stop_rows = np.union1d(rows_with_mass(stop.soft_labels, stop.rows), stop.nodes)
     return np.union1d(trained_rows, stop_rows)
 
 

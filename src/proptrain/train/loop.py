@@ -141,6 +141,7 @@ def train_predictor(
     team: Team = ALONE,
     keeper: Keeper | None = None,
     on_epoch: OnEpoch | None = None,
+    trained_rows: NDArray[np.int64] | None = None,
 ) -> Trained:
     """Minimise lambda1/C · -Σ Ȳ f^gamma log f + weight_decay · ||W1||² / 2 (section 4.2).
 
@@ -152,7 +153,8 @@ def train_predictor(
     in files (`numpy.memmap`), and no more than a batch of them is in memory. With batches several
     processes can train together (``team``), and a ``keeper`` has a snapshot after each epoch, from
     which the same call goes on elsewhere. ``on_epoch`` is told each epoch's number and stopping
-    accuracy, for a progress bar.
+    accuracy, for a progress bar. Who knows which rows have a soft label gives them, ascending
+    (``trained_rows``): all soft labels are read to find them otherwise.
 
     Four nodes whose features say what they are, two of them to stop by:
 
@@ -173,7 +175,9 @@ def train_predictor(
     model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
     parts = (model, features, soft_labels, stop, weighting, settings, backend)
     learner = (
-        Learner(*parts) if batch_size is None else BatchLearner(*parts, batch_size, seed, team)
+        Learner(*parts, trained_rows)
+        if batch_size is None
+        else BatchLearner(*parts, batch_size, seed, team, trained_rows)
     )
     stopping, epochs = _ending(settings), []
     if keeper is not None and (before := keeper.load()) is not None:

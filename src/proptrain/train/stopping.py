@@ -24,6 +24,7 @@ class StoppingNodes:
     as the training labels were. ``read_out`` turns the probabilities f(X) of all nodes into the
     scores whose argmax is judged: the ensemble, or None for f itself (the fast reading). So
     training needs no graph even to stop. ``room`` says where f(X) goes for that, in batches.
+    ``rows`` are the nodes with a soft label here, ascending, if it is known which they are.
 
     Nodes 2 and 3 of four; without a graph, f itself is judged:
 
@@ -39,6 +40,7 @@ class StoppingNodes:
     soft_labels: NDArray[np.float32]
     read_out: ReadOut | None = None
     room: Room = field(default_factory=lambda: room_for)  # a value, and no method
+    rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.nodes):
@@ -47,7 +49,7 @@ class StoppingNodes:
     def among(self, rows: NDArray[np.int64]) -> StoppingNodes:
         """Return the same for these rows alone (ascending), numbered anew; they hold all nodes."""
         nodes = np.searchsorted(rows, self.nodes)
-        return replace(self, nodes=nodes, soft_labels=self.soft_labels[rows])
+        return replace(self, nodes=nodes, soft_labels=self.soft_labels[rows], rows=None)
 
     def accuracy(self, probabilities: NDArray[np.float32]) -> float:
         """Return the share of stopping nodes that the probabilities (n, C) tell right."""

@@ -33,13 +33,28 @@ class Team(Protocol):
         ...
 
 
-def part_of(team: Team, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return which of some rows are this one's, about as many as anybody's.
+def range_of(team: Team, rows: NDArray[Any], n_nodes: int) -> slice:
+    """Return which nodes are this one's: a range with about as many of some rows as anybody's.
 
-    >>> part_of(ALONE, np.array([3, 4]))
-    array([3, 4])
+    The same nodes in every batch, so that nobody needs the others. In a batch of many the parts
+    are nearly alike, in one of all rows they are.
+
+    >>> rows = np.array([3, 4, 7, 8])
+    >>> range_of(Alone(rank=1, size=2), rows, 9), range_of(ALONE, rows, 9)
+    (slice(7, 9, None), slice(0, 9, None))
     """
-    return rows if team.size == 1 else np.array_split(rows, team.size)[team.rank]
+    ends = np.cumsum([len(part) for part in np.array_split(rows, team.size)])[:-1]
+    cuts = [0, *(int(rows[end]) if end < len(rows) else n_nodes for end in ends), n_nodes]
+    return slice(cuts[team.rank], cuts[team.rank + 1])
+
+
+def rows_within(nodes: slice, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return those of some ascending rows that are in a range.
+
+    >>> rows_within(slice(4, 8), np.array([3, 4, 7, 8]))
+    array([4, 7])
+    """
+    return rows[slice(*np.searchsorted(rows, [nodes.start, nodes.stop]))]
 
 
 @dataclass(frozen=True)
