@@ -597,6 +597,7 @@ def test_a_page_takes_an_audit_that_was_made_before(run, browser, tables, name):
         (("--audit", "audit.txt"), "must be a .csv or .json of `proptrain audit --out`"),
         (("--audit", "list.json"), "There must be a column 'id' in list.json"),
         (("--audit", "broken.json"), "broken.json is no audit"),
+        (("--audit", "halves.json"), "halves.json has text that cannot be written"),
         (("--audit", "others.csv"), "the model has none called 'nobody'"),
         (("--audit", "wild.csv"), "must hold numbers from 0 to 1"),
         (("--audit", "unlabelled.csv"), "has 'x' there and 'no label' here"),
@@ -607,6 +608,8 @@ def test_report_says_what_it_cannot_list(run, tables, words, message):
     tables.assign(age=tables["age"] + 1).to_csv("older.csv", index=False)
     Path("broken.json").write_text('{"a"')
     Path("list.json").write_text("[1, 2]")
+    half = '"\\ud800", "given": "x", "suggested": "x", "suspicion": 0.5, "suspect": false'
+    Path("halves.json").write_text(f'[{{"id": {half}}}]')
     row = {"id": "nobody", "given": "x", "suggested": "x", "suspicion": 0.5, "suspect": False}
     pd.DataFrame([row]).to_csv("others.csv", index=False)
     pd.DataFrame([{**row, "suspicion": "much"}]).to_csv("wild.csv", index=False)

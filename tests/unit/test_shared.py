@@ -181,6 +181,24 @@ def test_a_shared_graph_is_the_graph_on_disk(stored):
             np.testing.assert_array_equal(getattr(ours, name), getattr(wanted, name))
 
 
+def test_a_header_that_claims_much_is_not_made_room_for(tmp_path):
+    claimed = b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little") + b"{'descr': '<f4'}"
+    (tmp_path / "a.npy").write_bytes(claimed)
+    asked = []
+
+    class Watched:
+        def read(self, n_bytes):
+            asked.append(n_bytes)
+            return claimed[:n_bytes]
+
+    folder = SharedFolder(tmp_path)
+    with pytest.raises(FileFormatError, match=r"a\.npy is no \.npy array"):
+        folder._header("a.npy", Watched(), len(claimed))
+    assert sum(asked) < 10**5
+    with pytest.raises(FileFormatError, match=r"a\.npy is no \.npy array"):
+        folder.look("a.npy")
+
+
 def test_a_shared_graph_is_not_believed(stored):
     shared, disk = stored
     path = disk.folder / "weights-00002.npy"

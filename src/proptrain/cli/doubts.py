@@ -78,7 +78,10 @@ def read_audit(saved: SavedModel, path: Path) -> tuple[Suspect, ...]:
     from proptrain.report.explore import short_name
     from proptrain.report.parts import Suspect
 
-    table = _without_marks(saved, _checked(_read(path), path.name))
+    try:
+        table = _without_marks(saved, _checked(_read(path), path.name))
+    except UnicodeError as error:  # halves of letters, which JSON can have and no text
+        raise FileFormatError(f"{path.name} has text that cannot be written: {error}.") from error
     nodes = _checked_nodes(saved, table, path.name)
     texts = ([short_name(text) for text in table[name]] for name in ("id", "given", "suggested"))
     suspects = [

@@ -32,6 +32,8 @@ from proptrain.errors import (
 
 GAP = 1 << 20
 """Bytes that are read and not used sooner than to ask a store again, which takes as long."""
+_LONGEST_HEADER = 1 << 14
+"""NumPy itself takes none that is longer than 10,000 bytes."""
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)")
 
 
@@ -232,11 +234,15 @@ class SharedFolder:
         self, name: str, file: Any, n_bytes: int
     ) -> tuple[tuple[int, ...], np.dtype[Any], int]:
         """Return shape and type of an array in a file of so many bytes, and where they begin."""
+        # No more than a header can be: pyarrow makes room for all that one claims to have.
+        beginning = io.BytesIO(file.read(_LONGEST_HEADER))
         try:
-            version = np.lib.format.read_magic(file)
+            version = np.lib.format.read_magic(beginning)
             read = np.lib.format.read_array_header_1_0
             shape, is_fortran, dtype = (
-                read(file) if version == (1, 0) else np.lib.format.read_array_header_2_0(file)
+                read(beginning)
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0(beginning)
             )
         except OSError:
             raise
@@ -246,7 +252,7 @@ class SharedFolder:
             raise self._broken(name, "must be an array of numbers or text in C order")
         if min(shape, default=0) < 0:
             raise self._broken(name, f"must have no negative size, got shape {shape}")
-        first = int(file.tell())
+        first = beginning.tell()
         needed = first + math.prod(shape) * dtype.itemsize
         if n_bytes != needed:
             raise self._broken(name, f"must have {needed:,} bytes, got {n_bytes:,}")

@@ -10,10 +10,10 @@ from typing import BinaryIO
 
 from proptrain.errors import FileFormatError
 
-LARGE, LARGE_TEXT = 1 << 26, 1 << 24
+LARGE, LARGE_TEXT = 1 << 26, 1 << 23
 MOST_TIMES = 100
 """What is larger than 64 MB may have been compressed to a hundredth, not to less; text of more than
-16 MB, since a parser makes ten times as much of it in memory."""
+8 MB, since a parser makes up to twenty times as much of it in memory."""
 
 
 def check_growth(
