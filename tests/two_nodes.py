@@ -8,6 +8,7 @@ JSON on standard output.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -49,6 +50,8 @@ from proptrain.propagate.schemes import PPR, Heat
 from proptrain.train.weighting import Adaptive
 
 N, C = 3000, 5
+LONG = 600
+"""Seconds that a task takes which waits for its end by others."""
 
 
 class Network:
@@ -140,18 +143,34 @@ def made_problem(folder):
 
 
 class Steps:
-    """The steps that are taken meanwhile, one line in a file for each time that a task was done."""
+    """The steps that are taken meanwhile, one line in a file for each time that a task was done.
 
-    def __init__(self, path):
-        self.path = path
+    If told so, the first task that begins after so many notes down who does it, and is never done:
+    somebody has to end it.
+    """
+
+    def __init__(self, path, *, held_after=None):
+        self.path, self.held_after = path, held_after
+        self.held = path.with_suffix(".held")
 
     def __enter__(self):
-        path = self.path
+        path, held, held_after = self.path, self.held, self.held_after
+
+        def is_to_be_held():
+            if held_after is None or held.exists() or not path.exists():
+                return False
+            return len(path.read_text().splitlines()) >= held_after
 
         def take_and_note(*given):
+            own = ray.get_runtime_context()
+            if is_to_be_held():
+                words = f"{own.get_task_id()} {os.getpid()}"
+                with contextlib.suppress(FileExistsError), held.open("x") as file:
+                    file.write(words)  # the first of those who came at once
+                if held.read_text() == words:
+                    time.sleep(LONG)
             told = take_step(*given)
             with path.open("a") as file:
-                own = ray.get_runtime_context()
                 file.write(f"{own.get_task_id()} {own.get_node_id()} {time.time()}\n")
             return told
 
@@ -228,9 +247,24 @@ class AfterSteps:
 
 
 def a_worker_killed(made, cluster):
-    """One of those who have the pieces of the next step in hand is killed."""
-    blow = AfterSteps(4, lambda: os.kill(own_processes("ray::")[-1], signal.SIGKILL))
-    return {**differences(made, blow), "struck": blow.moment is not None}
+    """The process that is taking a step, of the fifth or so, is killed in the midst of it."""
+    struck = []
+
+    def kill_it():
+        wait_for(lambda: steps.held.exists() and " " in steps.held.read_text())
+        task, victim = steps.held.read_text().split()
+        assert int(victim) in own_processes("ray::take_and_note")
+        n_before = sum(done == task for done, *_ in steps.lines())
+        os.kill(int(victim), signal.SIGKILL)
+        struck.append((task, n_before))
+
+    with Steps(made.folder / "worker.steps", held_after=16) as steps:
+        watcher = threading.Thread(target=kill_it, daemon=True)
+        watcher.start()
+        told = differences(made)
+        watcher.join(1)
+    again = [sum(done == task for done, *_ in steps.lines()) - before for task, before in struck]
+    return {**told, "struck": len(struck) == 1, "taken_again": sum(again)}
 
 
 def lost_in_mid_propagation(made, name, strike):
