@@ -12,20 +12,24 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
-from processes import kill_tree
+from processes import Descent, kill_tree
 
 HERE = Path(__file__).parents[1]
 CLOSED = ("unshare", "-n", "--fork", "--pid", "--mount-proc", "--kill-child")
 NEEDED = ("unshare", "nsenter", "mount", "ip")
 LONGEST = 1200
 """Seconds after which it hangs, however busy the machine."""
+GRACE = 10
+"""Seconds that processes have to end after the one that started them."""
 SOON = 60
 """Seconds in which it is said what is wrong: of something that hangs it would never be."""
 SOON_IN_TRAINING = 300
@@ -39,16 +43,12 @@ def can_be_closed_off():
     return subprocess.run([*CLOSED, "true"], capture_output=True, check=False).returncode == 0
 
 
-def processes_of(folder):
-    """Return the command lines of processes that have to do with a folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        found += [line] if folder in line else []
-    return found
+def still_alive(descent):
+    """Return the ids of processes that are there some time after all should have ended."""
+    end = time.monotonic() + GRACE
+    while (left := descent.alive()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
 
 
 @pytest.fixture
@@ -81,10 +81,12 @@ def told():
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(own, env=environment, **pipes)
     try:
-        out, err = process.communicate(timeout=LONGEST)
+        with Descent(process.pid) as descent:
+            out, err = process.communicate(timeout=LONGEST)
         lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
         assert process.returncode == 0, err[-3000:]
-        yield {line["scenario"]: line for line in lines} | {"left": processes_of(folder)}
+        left = {"left": still_alive(descent), "n_processes": len(descent)}
+        yield {line["scenario"]: line for line in lines} | left
     finally:
         kill_tree(process)
         shutil.rmtree(folder, ignore_errors=True)
@@ -182,6 +184,7 @@ def check_a_full_disk_is_told_and_nothing_is_left(told):
 
 
 def check_no_process_is_left_behind(told):
+    assert told["n_processes"] >= 10  # of two nodes, their workers and commands
     assert told["left"] == []
 
 
@@ -196,6 +199,26 @@ CHECKS = (
     check_a_full_disk_is_told_and_nothing_is_left,
     check_no_process_is_left_behind,
 )
+
+
+def test_a_process_that_outlives_its_parents_is_seen(monkeypatch):
+    # Or the check that none is left behind could not fail.
+    monkeypatch.setattr(sys.modules[__name__], "GRACE", 0.5)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; read line"], **pipes) as process:
+        orphan = int(process.stdout.readline())
+        try:
+            with Descent(process.pid, pause=0.05) as descent:
+                while not descent:
+                    time.sleep(0.05)
+                process.stdin.write("\n")
+                process.stdin.close()
+                process.wait()
+            assert still_alive(descent) == [orphan]
+        finally:
+            os.kill(orphan, signal.SIGKILL)
+    monkeypatch.setattr(sys.modules[__name__], "GRACE", 30)
+    assert still_alive(descent) == []
 
 
 def test_two_nodes_agree_with_one_machine_and_survive_what_is_done_to_them(told):
