@@ -28,7 +28,7 @@ import ray
 import scipy.sparse as sp
 import torch
 
-import reference
+import engine_laws as laws
 from processes import kill_tree, own_processes
 from proptrain import PTAClassifier, fit_from_disk
 from proptrain.data.disk_writer import save_graph
@@ -46,7 +46,7 @@ from proptrain.on_ray import RayCrew, RayEngine
 from proptrain.propagate import cluster as cluster_module
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.exchange import take_step
-from proptrain.propagate.schemes import PPR, Heat
+from proptrain.propagate.schemes import PPR
 from proptrain.train.weighting import Adaptive
 
 N, C = 3000, 5
@@ -212,25 +212,44 @@ def propagation(made, cluster):
     return differences(made)
 
 
-def awkward_graphs(made, cluster):
-    """One node, no edges, weights, more blocks than nodes, one block: against the oracle."""
-    weighted = np.kron(np.eye(2), [[0, 0.5, 1], [0.5, 0, 0], [1, 0, 0]])
-    worst = 0.0
-    cases = [(np.zeros((1, 1)), 3), (np.zeros((4, 4)), 6), (weighted, 8), (weighted, 1)]
-    for place, (adjacency, n_blocks) in enumerate(cases):
-        folder, n = made.folder / f"awkward{place}", len(adjacency)
-        save_graph(Graph(sp.csr_array(adjacency)), folder, n_blocks=n_blocks)
-        for kind in reference.KINDS:
-            step = reference.operator(adjacency, kind)
-            engine = RayEngine(folder, kind)
-            wanted = reference.combine(step, reference.heat_coefficients(2.0, 3))
-            worst = max(worst, abs(engine.propagate(np.eye(n), Heat(2.0, 3)) - wanted).max())
-            held = np.array([0])
-            beta = reference.ppr_coefficients(0.1, 3)
-            wanted = reference.clamped(step, np.eye(n), beta, held)
-            got = engine.propagate(np.eye(n), PPR(0.1, 3), fixed=held)
-            worst = max(worst, abs(got - wanted).max())
-    return {"difference": float(worst)}
+def weighted_with_nodes_apart():
+    """Twelve nodes with weighted edges, of which three have none."""
+    random = np.random.RandomState(2)
+    weights = np.float32(random.choice([0, 0, 0.0625, 0.3, 2.5, 16], (12, 12)))
+    lower = np.tril(weights.astype(float), -1)
+    lower[[3, 7, 11]] = lower[:, [3, 7, 11]] = 0
+    return lower + lower.T
+
+
+def contract(made, cluster):
+    """What every engine keeps, against the oracle: see contract/test_engine.py."""
+    random, n_kept = np.random.RandomState(0), 0
+    weighted, parted = weighted_with_nodes_apart(), laws.AWKWARD["two components"]
+
+    def engine_for(adjacency, kind, n_blocks):
+        folder, n = made.folder / f"contract-{len(adjacency)}-{kind}-{n_blocks}", len(adjacency)
+        order = random.permutation(n) if kind == "row" else None
+        save_graph(Graph(sp.csr_array(adjacency)), folder, n_blocks=n_blocks, order=order)
+        return RayEngine(folder, kind)
+
+    with Steps(made.folder / "contract.steps") as steps:
+        for kind in ("symmetric", "row"):
+            for adjacency, n_blocks, name in (
+                (weighted, 3, "ppr"), (weighted, 1, "heat"), (parted, 8, "mean"),
+            ):  # fmt: skip
+                engine, n = engine_for(adjacency, kind, n_blocks), len(adjacency)
+                fixed = random.permutation(n)[: n // 3]
+                for dtype, tolerance in laws.TOLERANCES:
+                    signal = random.uniform(-8, 8, (n, 3)).astype(dtype)
+                    which = (engine, adjacency, kind, name, signal)
+                    laws.equals_the_oracle(*which, tolerance)
+                    laws.holds_rows_fixed(*which, fixed, tolerance)
+                    n_kept += 2
+            for adjacency in laws.AWKWARD.values():
+                engine = engine_for(adjacency, kind, len(adjacency) + 1)
+                laws.bears_an_awkward_graph(engine, adjacency, kind, "power")
+                n_kept += 1
+    return {"n_kept": n_kept, "n_nodes": len({node for _, node, _ in steps.lines()})}
 
 
 class AfterSteps:
@@ -505,7 +524,7 @@ def a_full_disk(made, cluster):
 
 SCENARIOS = (
     propagation,
-    awkward_graphs,
+    contract,
     bad_weather,
     training_that_cannot_be,
     a_full_disk,

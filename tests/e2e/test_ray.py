@@ -101,8 +101,10 @@ def check_the_cluster_says_what_the_local_engine_says(told):
     assert scenario(told, "propagation")["difference"] <= 1e-5
 
 
-def check_awkward_graphs_on_the_cluster_are_no_exception(told):
-    assert scenario(told, "awkward_graphs")["difference"] <= 1e-10
+def check_the_cluster_keeps_the_contract_of_engines(told):
+    came_to = scenario(told, "contract")
+    assert came_to["n_kept"] == 32  # all that is there to be kept
+    assert came_to["n_nodes"] == 2
 
 
 def check_a_loss_in_mid_propagation_changes_nothing(told):
@@ -190,7 +192,7 @@ def check_no_process_is_left_behind(told):
 
 CHECKS = (
     check_the_cluster_says_what_the_local_engine_says,
-    check_awkward_graphs_on_the_cluster_are_no_exception,
+    check_the_cluster_keeps_the_contract_of_engines,
     check_a_loss_in_mid_propagation_changes_nothing,
     check_two_trainers_of_which_one_is_killed_come_to_the_same,
     check_one_trainer_on_the_cluster_is_training_by_the_other_commands,
