@@ -102,7 +102,9 @@ def start_node(folder, ip, *words, within=()):
 
 
 def start_second(cluster):
-    """Start the second node, and wait until it is there."""
+    """Start the second node, if there is none, and wait until it is there."""
+    if cluster.second is not None and cluster.second.poll() is None:
+        return
     network, before = cluster.network, {node["NodeID"] for node in ray.nodes()}
     how = {"within": network.into_second}
     cluster.second = start_node(
@@ -366,24 +368,63 @@ def fitted_by_two(made, notes):
     }
 
 
-def a_trainer_killed(made, cluster):
-    """Two train; when there must be some snapshots, one of them is killed."""
-    killed, notes = [], made.folder / "killed.epochs"
+@contextlib.contextmanager
+def struck_in_training(notes, strike):
+    """Strike when there must be some snapshots; gives a list of the times at which it was done."""
+    struck = []
 
-    def kill_one():
+    def watch():
         def has_snapshots():  # of the first epochs, whatever is on its way of the last
             return notes.exists() and max(map(max, epochs_of(notes)), default=0) >= 5
 
-        wait_for(has_snapshots)
-        victim = own_processes("ray::RayTrainWorker")[0]
-        os.kill(victim, signal.SIGKILL)
-        killed.append(victim)
+        wait_for(has_snapshots, 300)
+        struck.append(time.monotonic())
+        strike()
 
-    watcher = threading.Thread(target=kill_one, daemon=True)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
-    told = fitted_by_two(made, notes)
-    watcher.join(1)
-    return {**told, "killed": len(killed), "begun": [one[0] for one in epochs_of(notes)]}
+    yield struck
+    watcher.join(60)
+
+
+def a_trainer_killed(made, cluster):
+    """Two train, and one of them is killed."""
+    notes = made.folder / "killed.epochs"
+
+    def kill_one():
+        os.kill(own_processes("ray::RayTrainWorker")[0], signal.SIGKILL)
+
+    with struck_in_training(notes, kill_one) as struck:
+        told = fitted_by_two(made, notes)
+    return {**told, "struck": len(struck), "begun": [one[0] for one in epochs_of(notes)]}
+
+
+def a_node_replaced_in_training(made, cluster):
+    """A machine is lost with the one of two who trains there, and another comes in its place."""
+    notes = made.folder / "replaced.epochs"
+    start_second(cluster)
+
+    def replace_second():
+        kill_tree(cluster.second)
+        start_second(cluster)
+
+    with struck_in_training(notes, replace_second) as struck:
+        told = fitted_by_two(made, notes)
+    return {**told, "struck": len(struck), "begun": [one[0] for one in epochs_of(notes)]}
+
+
+def a_node_lost_in_training(made, cluster):
+    """A machine is lost, and none comes in its place."""
+    notes = made.folder / "lost.epochs"
+    start_second(cluster)
+    weighting = Noting(path=str(notes))
+    with struck_in_training(notes, lambda: kill_tree(cluster.second)) as struck:
+        told = message(
+            ClusterError, lambda: fit_on(made, classifier(weighting=weighting), n_workers=2)
+        )
+        waited = time.monotonic() - struck[0] if struck else None
+    left = len(list(made.folder.glob(".proptrain-*")))
+    return {**told, "waited": waited, "n_trained": len(epochs_of(notes)), "left": left}
 
 
 BRIEFLY = """
@@ -532,6 +573,8 @@ SCENARIOS = (
     a_worker_killed,
     a_trainer_killed,
     a_node_killed,
+    a_node_replaced_in_training,
+    a_node_lost_in_training,
     a_link_cut,
 )
 
@@ -542,7 +585,7 @@ def main():
     port = network.address.rpartition(":")[2]
     words = (f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}/ray")
     head = start_node(folder, network.first, "--head", *words)
-    cluster = SimpleNamespace(network=network, folder=folder, head=head)
+    cluster = SimpleNamespace(network=network, folder=folder, head=head, second=None)
     made = made_problem(folder)
 
     def can_connect():

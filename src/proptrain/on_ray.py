@@ -54,8 +54,8 @@ REACH_SECONDS = 5.0
 """How long to wait for a cluster to answer."""
 RETRIES = 5
 """How often a task is done again after its worker or machine was lost."""
-PATIENCE = 30
-"""How often the start of training is tried again; each time waits a minute for machines."""
+PATIENCE = 4
+"""How often a start of training is tried again: each waits a minute for machines, all five."""
 _NO_MEMORY = (MemoryError, exceptions.OutOfMemoryError, torch.OutOfMemoryError)
 """Of NumPy; of Ray, which ends processes before the system does; of a GPU."""
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
@@ -140,7 +140,7 @@ class RayCrew:
         on_gpus = _wants_gpus(device, any(node["Resources"].get("GPU", 0) >= 1 for node in nodes))
         kind = "GPU" if on_gpus else "CPU"
         # A process has one of its own. Ray would wait for more of them to come, for ever.
-        room = sum(int(node["Resources"].get(kind, 0)) for node in nodes)
+        room = _room(nodes, kind)
         if n_workers is not None and not 1 <= n_workers <= room:
             raise ClusterError(
                 f"Between 1 and {room} processes can train on this cluster, which has {room} "
@@ -182,6 +182,7 @@ class RayCrew:
                 raise cause from error
             if isinstance(cause, OSError):  # of ray.train's own notes beside the snapshots
                 raise _unwritable(storage.address, cause) from error
+            _check_room(trainers)
             raise ClusterError(f"Training on the cluster failed: {error}") from error
         assert result.checkpoint is not None  # there is one after each epoch
         with result.checkpoint.as_directory() as folder:
@@ -298,6 +299,23 @@ def _nodes() -> list[dict[str, Any]]:
             "more."
         )
     return working
+
+
+def _room(nodes: Sequence[dict[str, Any]], kind: str) -> int:
+    """Return for how many processes, each with a CPU or GPU of its own, there is room."""
+    return sum(int(node["Resources"].get(kind, 0)) for node in nodes)
+
+
+def _check_room(trainers: Trainers) -> None:
+    """Raise if machines were lost for good: there was room when training began."""
+    kind = "GPU" if trainers.on_gpus else "CPU"
+    room = _room(_nodes(), kind)
+    if room < trainers.n_processes:
+        raise ClusterError(
+            f"To go on with the training the cluster must have {trainers.n_processes} {kind}s, but "
+            f"it has {room} left: a machine was lost and none came in its place. Nothing was "
+            "written. Add a machine (ray start --address=…), or run it again with fewer --workers."
+        )
 
 
 def _wants_gpus(device: Any, has_gpus: bool) -> bool:
