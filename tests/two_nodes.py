@@ -8,6 +8,7 @@ JSON on standard output.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -27,7 +28,7 @@ import ray
 import scipy.sparse as sp
 import torch
 
-import reference
+import engine_laws as laws
 from processes import kill_tree, own_processes
 from proptrain import PTAClassifier, fit_from_disk
 from proptrain.data.disk_writer import save_graph
@@ -45,10 +46,12 @@ from proptrain.on_ray import RayCrew, RayEngine
 from proptrain.propagate import cluster as cluster_module
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.exchange import take_step
-from proptrain.propagate.schemes import PPR, Heat
+from proptrain.propagate.schemes import PPR
 from proptrain.train.weighting import Adaptive
 
 N, C = 3000, 5
+LONG = 600
+"""Seconds that a task takes which waits for its end by others."""
 
 
 class Network:
@@ -99,7 +102,9 @@ def start_node(folder, ip, *words, within=()):
 
 
 def start_second(cluster):
-    """Start the second node, and wait until it is there."""
+    """Start the second node, if there is none, and wait until it is there."""
+    if cluster.second is not None and cluster.second.poll() is None:
+        return
     network, before = cluster.network, {node["NodeID"] for node in ray.nodes()}
     how = {"within": network.into_second}
     cluster.second = start_node(
@@ -140,18 +145,34 @@ def made_problem(folder):
 
 
 class Steps:
-    """The steps that are taken meanwhile, one line in a file for each time that a task was done."""
+    """The steps that are taken meanwhile, one line in a file for each time that a task was done.
 
-    def __init__(self, path):
-        self.path = path
+    If told so, the first task that begins after so many notes down who does it, and is never done:
+    somebody has to end it.
+    """
+
+    def __init__(self, path, *, held_after=None):
+        self.path, self.held_after = path, held_after
+        self.held = path.with_suffix(".held")
 
     def __enter__(self):
-        path = self.path
+        path, held, held_after = self.path, self.held, self.held_after
+
+        def is_to_be_held():
+            if held_after is None or held.exists() or not path.exists():
+                return False
+            return len(path.read_text().splitlines()) >= held_after
 
         def take_and_note(*given):
+            own = ray.get_runtime_context()
+            if is_to_be_held():
+                words = f"{own.get_task_id()} {os.getpid()}"
+                with contextlib.suppress(FileExistsError), held.open("x") as file:
+                    file.write(words)  # the first of those who came at once
+                if held.read_text() == words:
+                    time.sleep(LONG)
             told = take_step(*given)
             with path.open("a") as file:
-                own = ray.get_runtime_context()
                 file.write(f"{own.get_task_id()} {own.get_node_id()} {time.time()}\n")
             return told
 
@@ -193,25 +214,44 @@ def propagation(made, cluster):
     return differences(made)
 
 
-def awkward_graphs(made, cluster):
-    """One node, no edges, weights, more blocks than nodes, one block: against the oracle."""
-    weighted = np.kron(np.eye(2), [[0, 0.5, 1], [0.5, 0, 0], [1, 0, 0]])
-    worst = 0.0
-    cases = [(np.zeros((1, 1)), 3), (np.zeros((4, 4)), 6), (weighted, 8), (weighted, 1)]
-    for place, (adjacency, n_blocks) in enumerate(cases):
-        folder, n = made.folder / f"awkward{place}", len(adjacency)
-        save_graph(Graph(sp.csr_array(adjacency)), folder, n_blocks=n_blocks)
-        for kind in reference.KINDS:
-            step = reference.operator(adjacency, kind)
-            engine = RayEngine(folder, kind)
-            wanted = reference.combine(step, reference.heat_coefficients(2.0, 3))
-            worst = max(worst, abs(engine.propagate(np.eye(n), Heat(2.0, 3)) - wanted).max())
-            held = np.array([0])
-            beta = reference.ppr_coefficients(0.1, 3)
-            wanted = reference.clamped(step, np.eye(n), beta, held)
-            got = engine.propagate(np.eye(n), PPR(0.1, 3), fixed=held)
-            worst = max(worst, abs(got - wanted).max())
-    return {"difference": float(worst)}
+def weighted_with_nodes_apart():
+    """Twelve nodes with weighted edges, of which three have none."""
+    random = np.random.RandomState(2)
+    weights = np.float32(random.choice([0, 0, 0.0625, 0.3, 2.5, 16], (12, 12)))
+    lower = np.tril(weights.astype(float), -1)
+    lower[[3, 7, 11]] = lower[:, [3, 7, 11]] = 0
+    return lower + lower.T
+
+
+def contract(made, cluster):
+    """What every engine keeps, against the oracle: see contract/test_engine.py."""
+    random, n_kept = np.random.RandomState(0), 0
+    weighted, parted = weighted_with_nodes_apart(), laws.AWKWARD["two components"]
+
+    def engine_for(adjacency, kind, n_blocks):
+        folder, n = made.folder / f"contract-{len(adjacency)}-{kind}-{n_blocks}", len(adjacency)
+        order = random.permutation(n) if kind == "row" else None
+        save_graph(Graph(sp.csr_array(adjacency)), folder, n_blocks=n_blocks, order=order)
+        return RayEngine(folder, kind)
+
+    with Steps(made.folder / "contract.steps") as steps:
+        for kind in ("symmetric", "row"):
+            for adjacency, n_blocks, name in (
+                (weighted, 3, "ppr"), (weighted, 1, "heat"), (parted, 8, "mean"),
+            ):  # fmt: skip
+                engine, n = engine_for(adjacency, kind, n_blocks), len(adjacency)
+                fixed = random.permutation(n)[: n // 3]
+                for dtype, tolerance in laws.TOLERANCES:
+                    signal = random.uniform(-8, 8, (n, 3)).astype(dtype)
+                    which = (engine, adjacency, kind, name, signal)
+                    laws.equals_the_oracle(*which, tolerance)
+                    laws.holds_rows_fixed(*which, fixed, tolerance)
+                    n_kept += 2
+            for adjacency in laws.AWKWARD.values():
+                engine = engine_for(adjacency, kind, len(adjacency) + 1)
+                laws.bears_an_awkward_graph(engine, adjacency, kind, "power")
+                n_kept += 1
+    return {"n_kept": n_kept, "n_nodes": len({node for _, node, _ in steps.lines()})}
 
 
 class AfterSteps:
@@ -228,9 +268,24 @@ class AfterSteps:
 
 
 def a_worker_killed(made, cluster):
-    """One of those who have the pieces of the next step in hand is killed."""
-    blow = AfterSteps(4, lambda: os.kill(own_processes("ray::")[-1], signal.SIGKILL))
-    return {**differences(made, blow), "struck": blow.moment is not None}
+    """The process that is taking a step, of the fifth or so, is killed in the midst of it."""
+    struck = []
+
+    def kill_it():
+        wait_for(lambda: steps.held.exists() and " " in steps.held.read_text())
+        task, victim = steps.held.read_text().split()
+        assert int(victim) in own_processes("ray::take_and_note")
+        n_before = sum(done == task for done, *_ in steps.lines())
+        os.kill(int(victim), signal.SIGKILL)
+        struck.append((task, n_before))
+
+    with Steps(made.folder / "worker.steps", held_after=16) as steps:
+        watcher = threading.Thread(target=kill_it, daemon=True)
+        watcher.start()
+        told = differences(made)
+        watcher.join(1)
+    again = [sum(done == task for done, *_ in steps.lines()) - before for task, before in struck]
+    return {**told, "struck": len(struck) == 1, "taken_again": sum(again)}
 
 
 def lost_in_mid_propagation(made, name, strike):
@@ -315,24 +370,63 @@ def fitted_by_two(made, notes):
     }
 
 
-def a_trainer_killed(made, cluster):
-    """Two train; when there must be some snapshots, one of them is killed."""
-    killed, notes = [], made.folder / "killed.epochs"
+@contextlib.contextmanager
+def struck_in_training(notes, strike):
+    """Strike when there must be some snapshots; gives a list of the times at which it was done."""
+    struck = []
 
-    def kill_one():
+    def watch():
         def has_snapshots():  # of the first epochs, whatever is on its way of the last
             return notes.exists() and max(map(max, epochs_of(notes)), default=0) >= 5
 
-        wait_for(has_snapshots)
-        victim = own_processes("ray::RayTrainWorker")[0]
-        os.kill(victim, signal.SIGKILL)
-        killed.append(victim)
+        wait_for(has_snapshots, 300)
+        struck.append(time.monotonic())
+        strike()
 
-    watcher = threading.Thread(target=kill_one, daemon=True)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
-    told = fitted_by_two(made, notes)
-    watcher.join(1)
-    return {**told, "killed": len(killed), "begun": [one[0] for one in epochs_of(notes)]}
+    yield struck
+    watcher.join(60)
+
+
+def a_trainer_killed(made, cluster):
+    """Two train, and one of them is killed."""
+    notes = made.folder / "killed.epochs"
+
+    def kill_one():
+        os.kill(own_processes("ray::RayTrainWorker")[0], signal.SIGKILL)
+
+    with struck_in_training(notes, kill_one) as struck:
+        told = fitted_by_two(made, notes)
+    return {**told, "struck": len(struck), "begun": [one[0] for one in epochs_of(notes)]}
+
+
+def a_node_replaced_in_training(made, cluster):
+    """A machine is lost with the one of two who trains there, and another comes in its place."""
+    notes = made.folder / "replaced.epochs"
+    start_second(cluster)
+
+    def replace_second():
+        kill_tree(cluster.second)
+        start_second(cluster)
+
+    with struck_in_training(notes, replace_second) as struck:
+        told = fitted_by_two(made, notes)
+    return {**told, "struck": len(struck), "begun": [one[0] for one in epochs_of(notes)]}
+
+
+def a_node_lost_in_training(made, cluster):
+    """A machine is lost, and none comes in its place."""
+    notes = made.folder / "lost.epochs"
+    start_second(cluster)
+    weighting = Noting(path=str(notes))
+    with struck_in_training(notes, lambda: kill_tree(cluster.second)) as struck:
+        told = message(
+            ClusterError, lambda: fit_on(made, classifier(weighting=weighting), n_workers=2)
+        )
+        waited = time.monotonic() - struck[0] if struck else None
+    left = len(list(made.folder.glob(".proptrain-*")))
+    return {**told, "waited": waited, "n_trained": len(epochs_of(notes)), "left": left}
 
 
 BRIEFLY = """
@@ -473,7 +567,7 @@ def a_full_disk(made, cluster):
 
 SCENARIOS = (
     propagation,
-    awkward_graphs,
+    contract,
     bad_weather,
     training_that_cannot_be,
     a_full_disk,
@@ -481,6 +575,8 @@ SCENARIOS = (
     a_worker_killed,
     a_trainer_killed,
     a_node_killed,
+    a_node_replaced_in_training,
+    a_node_lost_in_training,
     a_link_cut,
 )
 
@@ -491,7 +587,7 @@ def main():
     port = network.address.rpartition(":")[2]
     words = (f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}/ray")
     head = start_node(folder, network.first, "--head", *words)
-    cluster = SimpleNamespace(network=network, folder=folder, head=head)
+    cluster = SimpleNamespace(network=network, folder=folder, head=head, second=None)
     made = made_problem(folder)
 
     def can_connect():

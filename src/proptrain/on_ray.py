@@ -12,6 +12,7 @@ import os
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -54,12 +55,16 @@ REACH_SECONDS = 5.0
 """How long to wait for a cluster to answer."""
 RETRIES = 5
 """How often a task is done again after its worker or machine was lost."""
-PATIENCE = 30
-"""How often the start of training is tried again; each time waits a minute for machines."""
+PATIENCE = 4
+"""How often a start of training is tried again: each waits a minute for machines, all five."""
 LOOK_SECONDS = 0.5
 """How often to look which epochs are over."""
 _NO_MEMORY = (MemoryError, exceptions.OutOfMemoryError, torch.OutOfMemoryError)
 """Of NumPy; of Ray, which ends processes before the system does; of a GPU."""
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+"""What a client of HTTP/2 says first, with a frame of no settings."""
+_FRAME_TYPE, _SETTINGS = 3, b"\4"
+"""Where the type of a frame stands, and that of settings."""
 _OF_A_TASK = ("memory", "CPU", "object_store_memory")
 """Of a machine's resources, by Ray's names, those that tasks share."""
 
@@ -134,7 +139,7 @@ class RayCrew:
         on_gpus = _wants_gpus(device, any(node["Resources"].get("GPU", 0) >= 1 for node in nodes))
         kind = "GPU" if on_gpus else "CPU"
         # A process has one of its own. Ray would wait for more of them to come, for ever.
-        room = sum(int(node["Resources"].get(kind, 0)) for node in nodes)
+        room = _room(nodes, kind)
         if n_workers is not None and not 1 <= n_workers <= room:
             raise ClusterError(
                 f"Between 1 and {room} processes can train on this cluster, which has {room} "
@@ -193,6 +198,7 @@ class RayCrew:
                 raise cause from error
             if isinstance(cause, OSError):  # of ray.train's own notes beside the snapshots
                 raise _unwritable(storage.address, cause) from error
+            _check_room(trainers)
             raise ClusterError(f"Training on the cluster failed: {error}") from error
         assert result.checkpoint is not None  # there is one after each epoch
         with result.checkpoint.as_directory() as folder:
@@ -260,12 +266,41 @@ def _check_answers(address: str) -> None:
             f"The address must be host:port of a cluster's head, or auto; got {address!r}."
         )
     try:
-        socket.create_connection((host, int(port)), REACH_SECONDS).close()
+        with socket.create_connection((host, int(port)), REACH_SECONDS) as there:
+            said = _greeted(there)
     except OSError as error:
         raise ClusterError(
             f"No Ray cluster answers at {address}: {error.strerror or error}. Start one with ray "
             "start --head, or give the address that it printed."
         ) from error
+    if said is not None and said[_FRAME_TYPE : _FRAME_TYPE + 1] != _SETTINGS:
+        raise ClusterError(
+            f"What listens at {address} must be a Ray cluster, but it "
+            f"{'speaks otherwise' if said else 'said nothing when it was spoken to'}. "
+            "Give the address that ray start --head printed (its port is 6379 unless told "
+            "otherwise, not the dashboard's), or start a cluster with that."
+        )
+
+
+def _greeted(there: socket.socket) -> bytes | None:
+    """Return the head of the first frame that is said to an HTTP/2 greeting, or what there is.
+
+    Ray's services speak gRPC, so HTTP/2, in which both sides begin with a frame of settings
+    (RFC 9113, 3.4). None if Ray was told to use TLS, by which it would be another greeting.
+    """
+    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+        return None
+    end, said = time.monotonic() + REACH_SECONDS, b""
+    try:
+        there.sendall(_GREETING)
+        while len(said) <= _FRAME_TYPE and (left := end - time.monotonic()) > 0:
+            there.settimeout(left)
+            if not (more := there.recv(_FRAME_TYPE + 1)):
+                break
+            said += more
+    except OSError:  # nothing more in time, or hung up
+        pass
+    return said
 
 
 def _nodes() -> list[dict[str, Any]]:
@@ -280,6 +315,23 @@ def _nodes() -> list[dict[str, Any]]:
             "more."
         )
     return working
+
+
+def _room(nodes: Sequence[dict[str, Any]], kind: str) -> int:
+    """Return for how many processes, each with a CPU or GPU of its own, there is room."""
+    return sum(int(node["Resources"].get(kind, 0)) for node in nodes)
+
+
+def _check_room(trainers: Trainers) -> None:
+    """Raise if machines were lost for good: there was room when training began."""
+    kind = "GPU" if trainers.on_gpus else "CPU"
+    room = _room(_nodes(), kind)
+    if room < trainers.n_processes:
+        raise ClusterError(
+            f"To go on with the training the cluster must have {trainers.n_processes} {kind}s, but "
+            f"it has {room} left: a machine was lost and none came in its place. Nothing was "
+            "written. Add a machine (ray start --address=…), or run it again with fewer --workers."
+        )
 
 
 def _wants_gpus(device: Any, has_gpus: bool) -> bool:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,6 +69,57 @@ def test_an_address_where_nobody_answers_is_told_at_once(on_ray):
         address = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(ClusterError, match=f"No Ray cluster answers at {address}"):
             on_ray.RayCrew(address)
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (None, "said nothing when it was spoken to"),  # and keeps the line open
+        (b"", "said nothing when it was spoken to"),  # but hangs up
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks otherwise"),  # as a dashboard does
+    ],
+)
+def test_what_listens_but_is_no_cluster_is_told_soon(on_ray, monkeypatch, reply, told):
+    monkeypatch.setattr(on_ray, "REACH_SECONDS", 1.0)
+    monkeypatch.setattr(on_ray.ray, "init", lambda **_: pytest.fail("Ray would try for long"))
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as other:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        def answer():
+            line, _ = listener.accept()
+            with line:
+                line.recv(1000)
+                if reply is None:
+                    line.recv(1000)  # until the one who asked hangs up
+                else:
+                    line.sendall(reply)
+
+        answered = other.submit(answer)
+        with pytest.raises(ClusterError, match=f"{address} must be a Ray cluster, but it {told}"):
+            on_ray.RayCrew(address)
+        answered.result(timeout=10)
+
+
+def test_what_speaks_as_ray_does_is_left_to_ray(on_ray, monkeypatch):
+    asked = []
+    monkeypatch.setattr(on_ray.ray, "init", lambda **how: asked.append(how["address"]))
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as other:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        def answer():
+            line, _ = listener.accept()
+            with line:
+                line.recv(1000)
+                for part in (b"\0\0", b"\0\4\0\0\0\0\0"):  # settings, in pieces
+                    line.sendall(part)
+
+        answered = other.submit(answer)
+        on_ray.RayCrew(address)
+        answered.result(timeout=10)
+        assert asked == [address]
+        monkeypatch.setenv("RAY_USE_TLS", "1")  # by which nobody answers to plain words
+        on_ray.RayCrew(address)
+        assert asked == [address] * 2
 
 
 @pytest.mark.parametrize("address", ["somewhere", "ray://head:10001", "head:port"])
