@@ -10,20 +10,26 @@ from typing import BinaryIO
 
 from proptrain.errors import FileFormatError
 
-LARGE, LARGE_TEXT = 1 << 26, 1 << 23
-MOST_TIMES = 100
-"""What is larger than 64 MB may have been compressed to a hundredth, not to less; text of more than
-8 MB, since a parser makes up to twenty times as much of it in memory."""
+LARGE, MOST_TIMES = 1 << 26, 100
+"""What is larger than 64 MB may have been compressed to a hundredth, not to less."""
+LARGE_TEXT, MOST_TIMES_TEXT = 1 << 24, 50
+"""Text of more than 16 MB to a fiftieth: a parser makes more than ten times as much in memory."""
 
 
 def check_growth(
-    name: str, n_packed: int, n_unpacked: int, advice: str, *, large: int = LARGE
+    name: str,
+    n_packed: int,
+    n_unpacked: int,
+    advice: str,
+    *,
+    large: int = LARGE,
+    times: int = MOST_TIMES,
 ) -> None:
     """Raise for what is small and would fill the memory, or the disk, when unpacked.
 
     >>> check_growth("features.npy", 10**6, 90 * 10**6, "Save it sparse.")
     """
-    if n_unpacked > max(large, MOST_TIMES * n_packed):
+    if n_unpacked > max(large, times * n_packed):
         raise FileFormatError(
             f"{name} would grow from {n_packed:,} bytes to {n_unpacked:,} or more, as in an "
             "archive that was made to fill the memory, and is not unpacked. If it is your own: "
@@ -65,9 +71,10 @@ class _Growing(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         n_read = self._unpacked.readinto(buffer)
         self._n_unpacked += n_read
-        advice = "unpack it yourself, with gunzip."
+        sizes = (self._n_packed, self._n_unpacked)
+        limits = {"large": LARGE_TEXT, "times": MOST_TIMES_TEXT}
         try:
-            check_growth(self._name, self._n_packed, self._n_unpacked, advice, large=LARGE_TEXT)
+            check_growth(self._name, *sizes, "unpack it yourself, with gunzip.", **limits)
         except FileFormatError as error:
             self.refusal = error
             raise
