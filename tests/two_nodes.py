@@ -389,6 +389,13 @@ def struck_in_training(notes, strike):
     watcher.join(60)
 
 
+def fitted_by_two_though(made, notes, strike):
+    """What two came to, and from which epochs on each process of them trained."""
+    with struck_in_training(notes, strike) as struck:
+        told = fitted_by_two(made, notes)
+    return {**told, "struck": len(struck), "begun": [one[0] for one in epochs_of(notes)]}
+
+
 def a_trainer_killed(made, cluster):
     """Two train, and one of them is killed."""
     notes = made.folder / "killed.epochs"
@@ -396,9 +403,7 @@ def a_trainer_killed(made, cluster):
     def kill_one():
         os.kill(own_processes("ray::RayTrainWorker")[0], signal.SIGKILL)
 
-    with struck_in_training(notes, kill_one) as struck:
-        told = fitted_by_two(made, notes)
-    return {**told, "struck": len(struck), "begun": [one[0] for one in epochs_of(notes)]}
+    return fitted_by_two_though(made, notes, kill_one)
 
 
 def a_node_replaced_in_training(made, cluster):
@@ -410,9 +415,7 @@ def a_node_replaced_in_training(made, cluster):
         kill_tree(cluster.second)
         start_second(cluster)
 
-    with struck_in_training(notes, replace_second) as struck:
-        told = fitted_by_two(made, notes)
-    return {**told, "struck": len(struck), "begun": [one[0] for one in epochs_of(notes)]}
+    return fitted_by_two_though(made, notes, replace_second)
 
 
 def a_node_lost_in_training(made, cluster):

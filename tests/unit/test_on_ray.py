@@ -71,6 +71,25 @@ def test_an_address_where_nobody_answers_is_told_at_once(on_ray):
             on_ray.RayCrew(address)
 
 
+@contextmanager
+def listening(*reply, waits=False):
+    """Have somebody answer to what is said at an address; gives the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as other:
+
+        def answer():
+            line, _ = listener.accept()
+            with line:
+                line.recv(1000)
+                for part in reply:
+                    line.sendall(part)
+                if waits:
+                    line.recv(1000)  # until the one who asked hangs up
+
+        answered = other.submit(answer)
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        answered.result(timeout=10)
+
+
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
@@ -82,40 +101,19 @@ def test_an_address_where_nobody_answers_is_told_at_once(on_ray):
 def test_what_listens_but_is_no_cluster_is_told_soon(on_ray, monkeypatch, reply, told):
     monkeypatch.setattr(on_ray, "REACH_SECONDS", 1.0)
     monkeypatch.setattr(on_ray.ray, "init", lambda **_: pytest.fail("Ray would try for long"))
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as other:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-
-        def answer():
-            line, _ = listener.accept()
-            with line:
-                line.recv(1000)
-                if reply is None:
-                    line.recv(1000)  # until the one who asked hangs up
-                else:
-                    line.sendall(reply)
-
-        answered = other.submit(answer)
-        with pytest.raises(ClusterError, match=f"{address} must be a Ray cluster, but it {told}"):
-            on_ray.RayCrew(address)
-        answered.result(timeout=10)
+    parts = [] if reply is None else [reply]
+    with (
+        listening(*parts, waits=reply is None) as address,
+        pytest.raises(ClusterError, match=f"{address} must be a Ray cluster, but it {told}"),
+    ):
+        on_ray.RayCrew(address)
 
 
 def test_what_speaks_as_ray_does_is_left_to_ray(on_ray, monkeypatch):
     asked = []
     monkeypatch.setattr(on_ray.ray, "init", lambda **how: asked.append(how["address"]))
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as other:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-
-        def answer():
-            line, _ = listener.accept()
-            with line:
-                line.recv(1000)
-                for part in (b"\0\0", b"\0\4\0\0\0\0\0"):  # settings, in pieces
-                    line.sendall(part)
-
-        answered = other.submit(answer)
+    with listening(b"\0\0", b"\0\4\0\0\0\0\0") as address:  # settings, in pieces
         on_ray.RayCrew(address)
-        answered.result(timeout=10)
         assert asked == [address]
         monkeypatch.setenv("RAY_USE_TLS", "1")  # by which nobody answers to plain words
         on_ray.RayCrew(address)
