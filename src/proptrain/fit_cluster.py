@@ -30,9 +30,14 @@ from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
 from proptrain.files import working_folder
-from proptrain.from_disk import FittedFromDisk, check_able, fitting_batch_size
+from proptrain.from_disk import (
+    N_PROPAGATIONS,
+    FittedFromDisk,
+    check_able,
+    fitting_batch_size,
+    roles_of,
+)
 from proptrain.kernels import OnStep
-from proptrain.problem import label_roles
 from proptrain.propagate.cluster import ClusterEngine, Crew, Reference
 from proptrain.propagate.labels import one_hot
 from proptrain.train.backend import KERNELS
@@ -50,8 +55,6 @@ from proptrain.train.team import Team, range_of
 from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting
 
-_N_PROPAGATIONS = 3
-"""Of the training labels, of the stopping labels, of the predictions."""
 SEEN = "seen"
 """A file by which machines find out whether they see the same folder."""
 
@@ -225,15 +228,7 @@ def fit_on_cluster(
             '--method "PTA(F)".'
         )
     random = check_random_state(classifier.random_state)
-    posing = {"stopping_fraction": classifier.stopping_fraction}
-    codes, classes, train, stop = label_roles(
-        y, stopping, random=random, unlabelled=classifier.unlabelled, **posing
-    )
-    if len(codes) != shared.n_nodes:
-        raise InvalidInputError(
-            f"y must have a label or a marker for each of the graph's {shared.n_nodes:,} nodes, "
-            f"got {len(codes):,}."
-        )
+    codes, classes, train, stop = roles_of(classifier, y, stopping, shared.n_nodes, random)
     trainers = crew.hire(n_workers, classifier.device)
     crew.see(work)
     engine = ClusterEngine(shared, crew, classifier.normalisation)
@@ -332,7 +327,7 @@ class _Task:
     def _spread(self, sources: list[Reference], fixed: NDArray[np.int64] | None) -> list[Reference]:
         def tell(share: float) -> None:
             if self.on_step is not None:
-                self.on_step(share / _N_PROPAGATIONS)
+                self.on_step(share / N_PROPAGATIONS)
 
         scheme = self.classifier._scheme()
         return self.engine.spread(sources, self.n_classes, np.float32, scheme, fixed, tell)

@@ -42,7 +42,7 @@ from proptrain.train.loop import (
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.torch_backend import torch_backend
 
-_N_PROPAGATIONS = 3
+N_PROPAGATIONS = 3
 """Of the training labels, of the stopping labels, of the predictions."""
 _FOR_TRAINING = 0.25
 """Share of the memory that a batch may take."""
@@ -106,23 +106,14 @@ def fit_from_disk(
     check_numbers(features)
     device = None if classifier.device == "auto" else torch_device(classifier.device)
     random = check_random_state(classifier.random_state)
-    posing = {
-        "stopping_fraction": classifier.stopping_fraction,
-        "unlabelled": classifier.unlabelled,
-    }
-    codes, classes, train, stop = label_roles(y, stopping, random=random, **posing)
-    if len(codes) != disk.n_nodes:
-        raise InvalidInputError(
-            f"y must have a label or a marker for each of the graph's {disk.n_nodes:,} nodes, got "
-            f"{len(codes):,}."
-        )
+    codes, classes, train, stop = roles_of(classifier, y, stopping, disk.n_nodes, random)
     how: dict[str, Any] = {"memory": memory, "top": top, "scratch": scratch}
     engine = BlockedEngine(disk, classifier.normalisation, **how)
     scheme, bounds = classifier._scheme(), list[float]()
 
     def tell(share: float) -> None:
         if on_step is not None:
-            on_step(share / _N_PROPAGATIONS)
+            on_step(share / N_PROPAGATIONS)
 
     def spread(known: NDArray[np.int64]) -> NDArray[np.float32]:
         how: dict[str, Any] = {"clamp": classifier.clamp, "room": engine.room, "on_step": tell}
@@ -186,6 +177,23 @@ def check_able(classifier: PTAClassifier, shape: tuple[int, ...], n_nodes: int) 
             f"Features must have a row for each of the graph's {n_nodes:,} nodes, got shape "
             f"{shape}."
         )
+
+
+def roles_of(
+    classifier: PTAClassifier, y: Any, stopping: Any, n_nodes: int, random: np.random.RandomState
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Return codes (n,), classes, training and stopping nodes, as `label_roles` settles them."""
+    posing = {
+        "stopping_fraction": classifier.stopping_fraction,
+        "unlabelled": classifier.unlabelled,
+    }
+    roles = label_roles(y, stopping, random=random, **posing)
+    if len(roles[0]) != n_nodes:
+        raise InvalidInputError(
+            f"y must have a label or a marker for each of the graph's {n_nodes:,} nodes, got "
+            f"{len(roles[0]):,}."
+        )
+    return roles
 
 
 def check_settings(classifier: PTAClassifier) -> None:

@@ -9,10 +9,8 @@ with the answer. Training is ray.train's, on torch's processes, with a snapshot 
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +19,7 @@ from typing import Any
 
 import torch
 
+from proptrain.cluster_address import check_answers
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import (
     ClusterError,
@@ -51,8 +50,6 @@ except ImportError as error:
         "machine of the cluster."
     ) from error
 
-REACH_SECONDS = 5.0
-"""How long to wait for a cluster to answer."""
 RETRIES = 5
 """How often a task is done again after its worker or machine was lost."""
 PATIENCE = 4
@@ -61,10 +58,6 @@ LOOK_SECONDS = 0.5
 """How often to look which epochs are over."""
 _NO_MEMORY = (MemoryError, exceptions.OutOfMemoryError, torch.OutOfMemoryError)
 """Of NumPy; of Ray, which ends processes before the system does; of a GPU."""
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-"""What a client of HTTP/2 says first, with a frame of no settings."""
-_FRAME_TYPE, _SETTINGS = 3, b"\4"
-"""Where the type of a frame stands, and that of settings."""
 _OF_A_TASK = ("memory", "CPU", "object_store_memory")
 """Of a machine's resources, by Ray's names, those that tasks share."""
 
@@ -242,13 +235,8 @@ def _connect(address: str | None) -> None:
     if address is None:
         ray.init(address="local", include_dashboard=False, **quiet)
         return
-    if address.startswith("ray://"):
-        raise InvalidInputError(
-            f"The address must be host:port of a cluster's head, or auto; got {address!r}. From "
-            "outside of a cluster have it run the command: ray job submit -- proptrain fit …"
-        )
     if address != "auto":
-        _check_answers(address)
+        check_answers(address)
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, OSError, ValueError) as error:
@@ -256,51 +244,6 @@ def _connect(address: str | None) -> None:
             f"The Ray cluster at {address} cannot be used: {error}. Start one with ray start "
             "--head, and run this on one of its machines."
         ) from error
-
-
-def _check_answers(address: str) -> None:
-    """Raise soon if nobody is there; Ray itself would try for long."""
-    host, _, port = address.rpartition(":")
-    if not (host and port.isdigit()):
-        raise InvalidInputError(
-            f"The address must be host:port of a cluster's head, or auto; got {address!r}."
-        )
-    try:
-        with socket.create_connection((host, int(port)), REACH_SECONDS) as there:
-            said = _greeted(there)
-    except OSError as error:
-        raise ClusterError(
-            f"No Ray cluster answers at {address}: {error.strerror or error}. Start one with ray "
-            "start --head, or give the address that it printed."
-        ) from error
-    if said is not None and said[_FRAME_TYPE : _FRAME_TYPE + 1] != _SETTINGS:
-        raise ClusterError(
-            f"What listens at {address} must be a Ray cluster, but it "
-            f"{'speaks otherwise' if said else 'said nothing when it was spoken to'}. "
-            "Give the address that ray start --head printed (its port is 6379 unless told "
-            "otherwise, not the dashboard's), or start a cluster with that."
-        )
-
-
-def _greeted(there: socket.socket) -> bytes | None:
-    """Return the head of the first frame that is said to an HTTP/2 greeting, or what there is.
-
-    Ray's services speak gRPC, so HTTP/2, in which both sides begin with a frame of settings
-    (RFC 9113, 3.4). None if Ray was told to use TLS, by which it would be another greeting.
-    """
-    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
-        return None
-    end, said = time.monotonic() + REACH_SECONDS, b""
-    try:
-        there.sendall(_GREETING)
-        while len(said) <= _FRAME_TYPE and (left := end - time.monotonic()) > 0:
-            there.settimeout(left)
-            if not (more := there.recv(_FRAME_TYPE + 1)):
-                break
-            said += more
-    except OSError:  # nothing more in time, or hung up
-        pass
-    return said
 
 
 def _nodes() -> list[dict[str, Any]]:

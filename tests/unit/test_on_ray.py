@@ -99,7 +99,7 @@ def listening(*reply, waits=False):
     ],
 )
 def test_what_listens_but_is_no_cluster_is_told_soon(on_ray, monkeypatch, reply, told):
-    monkeypatch.setattr(on_ray, "REACH_SECONDS", 1.0)
+    monkeypatch.setattr("proptrain.cluster_address.REACH_SECONDS", 1.0)
     monkeypatch.setattr(on_ray.ray, "init", lambda **_: pytest.fail("Ray would try for long"))
     parts = [] if reply is None else [reply]
     with (

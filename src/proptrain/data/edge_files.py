@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ class EdgeFile:
         weight = {} if self.weight is None else {self.weight: pa.float64()}
         size, before = max(1, self.path.stat().st_size), 0
         with (
+            self._weights_told(),
             self.path.open("rb") as raw,
             unpacking(raw, self.path.name) as text,
             pa_csv.open_csv(
@@ -102,6 +104,22 @@ class EdgeFile:
                 here = raw.tell()
                 yield batch, (here - before) / size
                 before = here
+
+    @contextmanager
+    def _weights_told(self) -> Iterator[None]:
+        """Say in our words which weight is no number."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except pa.ArrowInvalid as error:
+            _, is_told, cell = str(error).partition("error to double: invalid value ")
+            if not is_told:
+                raise
+            raise TableError(
+                f"Weights must be numbers, but column {self.weight!r} of {self.path.name} holds "
+                f"{cell}. Correct it, or leave the weights out."
+            ) from error
 
     def _ids(self, table: Any, column: str) -> NDArray[Any]:
         try:

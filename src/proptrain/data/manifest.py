@@ -31,7 +31,9 @@ def check_blocks(n_blocks: object) -> None:
     """Raise unless a graph can be cut into so many blocks, each of which is two or three files."""
     check_count("n_blocks", n_blocks)
     if int(n_blocks) > MAX_BLOCKS:  # type: ignore[call-overload]
-        raise InvalidInputError(f"n_blocks must be at most {MAX_BLOCKS:,}, got {n_blocks:,}.")
+        raise InvalidInputError(
+            f"A graph can be cut into at most {MAX_BLOCKS:,} blocks, got {n_blocks:,}."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,66 @@
+"""Whether a Ray cluster answers at an address, asked without Ray."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from proptrain.errors import ClusterError, InvalidInputError
+
+REACH_SECONDS = 5.0
+"""How long to wait for an answer."""
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+"""What a client of HTTP/2 says first, with a frame of no settings."""
+_FRAME_TYPE, _SETTINGS = 3, b"\4"
+"""Where the type of a frame stands, and that of settings."""
+
+
+def check_answers(address: str) -> None:
+    """Raise soon unless a cluster's head is there; Ray itself would try for long."""
+    if address.startswith("ray://"):
+        raise InvalidInputError(
+            f"The address must be host:port of a cluster's head, or auto; got {address!r}. From "
+            "outside of a cluster have it run the command: ray job submit -- proptrain fit …"
+        )
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()):
+        raise InvalidInputError(
+            f"The address must be host:port of a cluster's head, or auto; got {address!r}."
+        )
+    try:
+        with socket.create_connection((host, int(port)), REACH_SECONDS) as there:
+            said = _greeted(there)
+    except OSError as error:
+        raise ClusterError(
+            f"No Ray cluster answers at {address}: {error.strerror or error}. Start one with ray "
+            "start --head, or give the address that it printed."
+        ) from error
+    if said is not None and said[_FRAME_TYPE : _FRAME_TYPE + 1] != _SETTINGS:
+        raise ClusterError(
+            f"What listens at {address} must be a Ray cluster, but it "
+            f"{'speaks otherwise' if said else 'said nothing when it was spoken to'}. "
+            "Give the address that ray start --head printed (its port is 6379 unless told "
+            "otherwise, not the dashboard's), or start a cluster with that."
+        )
+
+
+def _greeted(there: socket.socket) -> bytes | None:
+    """Return the head of the first frame that is said to an HTTP/2 greeting, or what there is.
+
+    Ray's services speak gRPC, so HTTP/2, in which both sides begin with a frame of settings
+    (RFC 9113, 3.4). None if Ray was told to use TLS, by which it would be another greeting.
+    """
+    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+        return None
+    end, said = time.monotonic() + REACH_SECONDS, b""
+    try:
+        there.sendall(_GREETING)
+        while len(said) <= _FRAME_TYPE and (left := end - time.monotonic()) > 0:
+            there.settimeout(left)
+            if not (more := there.recv(_FRAME_TYPE + 1)):
+                break
+            said += more
+    except OSError:  # nothing more in time, or hung up
+        pass
+    return said
