@@ -198,7 +198,7 @@ def test_a_model_from_disk_says_what_it_is_not_for(built, run, tmp_path):
 def test_a_made_up_problem_from_end_to_end(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("--nodes", 3000, "--edges", 20_000, "--classes", 4, "--features", 20, "--json")
-    words += ("--labelled", 0.2)
+    words += ("--labelled", 0.2, "--memory", "4GB")  # of this process, which has run other tests
     done = run("graph", "synthetic", "--out", "big", *words)
     assert done.code == 0, done.out
     assert json.loads(done.out)["entries"] == 40_000

@@ -32,7 +32,8 @@ N = 400
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    graph = write_synthetic(folder / "big", N, 4 * N, 4, n_features=8, labelled=0.3).to_graph()
+    how = {"n_features": 8, "labelled": 0.3, "memory": "4GB"}
+    graph = write_synthetic(folder / "big", N, 4 * N, 4, **how).to_graph()
     order = np.random.RandomState(0).permutation(N)
     save_graph(graph, folder / "graph", n_blocks=3, order=order, ids=np.arange(N) + 5)
     big = folder / "big"

@@ -168,6 +168,7 @@ def test_commands_do_not_begin_what_cannot_end_well_unless_forced(files, monkeyp
     tables = ["--edges", files / "edges.csv", "--nodes", files / "nodes.csv", "--label", "label"]
     arrays = ["--features", files / "x.npy", "--labels", files / "y.npy", "--json"]
     build = ["graph", "build", files / "edges.csv", "--out", files / "graph", "--json"]
+    build += ["--memory", "4GB"]  # of this process, which has run other tests
     with monkeypatch.context() as patch:
         patch.setattr(workload, "available_memory", lambda: 1000)
         refused = run(*build)
