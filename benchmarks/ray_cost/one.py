@@ -26,7 +26,7 @@ from proptrain.train.stopping import StoppingNodes
 
 N_FEATURES = 100
 MEMORY = "2GB"
-"""For the engine from disk."""
+"""For the making of the graph and for the engine from disk."""
 BATCH = 131_072
 N_EPOCHS = 3
 """The first one has more to do: files are looked at, loops compiled."""
@@ -34,7 +34,9 @@ N_EPOCHS = 3
 
 def make(folder: Path, nodes: int, entries: int, columns: int, blocks: int) -> dict[str, Any]:
     """Make up a graph with so many entries, in blocks of about equal work; tell its sizes."""
-    made = write_synthetic(folder / "made", nodes, entries // 2, columns, n_features=N_FEATURES)
+    made = write_synthetic(
+        folder / "made", nodes, entries // 2, columns, n_features=N_FEATURES, memory=MEMORY
+    )
     place = folder / f"graph-{blocks}"
     if not place.exists():
         save_graph(made.to_graph(), place, n_blocks=blocks)
