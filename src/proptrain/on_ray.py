@@ -245,8 +245,8 @@ def _connect(address: str | None) -> None:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, OSError, ValueError) as error:
         raise ClusterError(
-            f"The Ray cluster at {address} cannot be used: {error}. Start one with ray start "
-            "--head, and run this on one of its machines."
+            f"The Ray cluster at {address} cannot be used: {str(error).rstrip('.')}. Start one "
+            "with ray start --head, and run this on one of its machines."
         ) from error
 
 

@@ -454,7 +454,7 @@ def test_a_really_full_disk(tmp_path):
         ("source,target\na,\n", TableError, "some are empty"),
         ("alone\na\n", TableError, "two columns of node ids"),
         ("source,target,strength\na,b,heavy\n", TableError, "'strength' .* holds 'heavy'"),
-        ("source,target,strength\na,b,-1\n", GraphError, "not negative, got -1"),
+        ("source,target,strength\na,b,-1\n", GraphError, r"not negative, got -1.0 in edges\.csv"),
         ("source,target,strength\na,b,nan\n", GraphError, "finite"),
         ("source,target,strength\na,b,1e300\n", GraphError, "finite"),
         ("a,a,strength\na,b,1\n", TableError, "Column names must differ"),

@@ -260,7 +260,7 @@ def _make_ready(out: Path, work: Path, note: bytes, *, overwrite: bool) -> None:
     if is_begun and not overwrite:
         raise OutputExistsError(
             f"{out} holds the beginning of another build and is left alone. Call that one again to "
-            "finish it, remove the folder, or ask for overwriting."
+            "finish it, remove the folder, or ask for overwriting (--overwrite)."
         )
     if not is_begun:
         check_graph_output(out, overwrite=overwrite or not (out / MANIFEST).exists())

@@ -86,7 +86,7 @@ class NumberedEdges:
         for batch in self.file.batches(self.budget):
             rows = self.ids.look_up(batch.sources, name)
             columns = self.ids.look_up(batch.targets, name)
-            yield PairBatch(rows, columns, batch.weights, batch.share)
+            yield PairBatch(rows, columns, batch.weights, batch.share, name)
 
 
 def find_ids(

@@ -59,6 +59,8 @@ class PairBatch:
     weights: NDArray[Any] | None
     share: float
     """Of the source, for a progress bar."""
+    where: str = "the graph"
+    """What they are from, by a name for people."""
 
 
 class PairSource(Protocol):
@@ -166,8 +168,9 @@ def _checked_weights(batch: PairBatch) -> NDArray[np.float32] | None:
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         raise GraphError(
-            f"Edge weights must be finite and not negative, got {batch.weights[bad][0]}. Drop "
-            "those edges, or turn the weights into similarities (larger = closer, never below 0)."
+            f"Edge weights must be finite and not negative, got {batch.weights[bad][0]} in "
+            f"{batch.where}. Drop those edges, or turn the weights into similarities (larger = "
+            "closer, never below 0)."
         )
     return weights
 
