@@ -39,7 +39,7 @@ def to_markdown(done: Sequence[Done]) -> str:
     codes = sorted({one.code for one in done})
     made = f"{counted(len(done), 'task')}, made by the code {', '.join(codes)}."
     parts = [f"### {markdown(t.title)}\n\n{t.to_markdown()}" for t in tables if t.rows]
-    return "\n\n".join([*parts, made])
+    return "\n\n".join(["# Auditing labels: what was measured", *parts, made])
 
 
 def _means(done: Sequence[Done]) -> Table:
@@ -54,7 +54,9 @@ def _means(done: Sequence[Done]) -> Table:
             for name in ("audit", _CLEANLAB)
         )
         gain = bootstrap_mean([a - b for a, b in zip(ours, theirs, strict=True)])
-        told = f"{signed(gain.mean, 4)} ({signed(gain.low, 4)} to {signed(gain.high, 4)})"
+        told = signed(gain.mean, 4)
+        if len(by_seed) > 1:
+            told += f" ({signed(gain.low, 4)} to {signed(gain.high, 4)})"
         best = max(fmean(_values(mine, f"auroc {name}")) for name in RANKINGS if "cleanlab" in name)
         means = [f"{mean:.4f}" for mean in (fmean(ours), fmean(theirs), best)]
         rows.append((dataset, *means, told, str(len(by_seed))))

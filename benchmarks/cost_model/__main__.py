@@ -177,7 +177,7 @@ def _ray_row(
     )
     sent = network_bytes(size, machines.count, plan.blocks, plan.width)
     time = ray_time(size, machines, plan, prices)
-    times = _times(time, train_time(size, machines, *training, prices))
+    times = _times(time, train_time(size, machines, *training, prices, plan.cpus))
     return (count, "ray", *map(str, plan), in_words(memory), in_words(sent), *times)
 
 

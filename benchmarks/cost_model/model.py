@@ -353,11 +353,18 @@ def train_memory(size: Size, machines: Machines, batch: int, prices: Prices) -> 
     return prices.train_base + rows * batch_row(size)
 
 
-def train_time(size: Size, machines: Machines, batch: int, epochs: int, prices: Prices) -> Time:
+def train_time(
+    size: Size,
+    machines: Machines,
+    batch: int,
+    epochs: int,
+    prices: Prices,
+    cpus: int | None = None,
+) -> Time:
     """Return the time of so many epochs; gradients are added up over the network in each batch.
 
     On a cluster each machine first copies the rows that it trains on from where all see them, and
-    trains by one process, to which Ray gives one CPU and therefore one thread.
+    trains by one process, which has as many threads as Ray was told of ``cpus``.
     """
     count = machines.count
     table = (size.nodes * size.features * _FLOAT + 2 * size.matrix) / count
@@ -366,7 +373,7 @@ def train_time(size: Size, machines: Machines, batch: int, epochs: int, prices: 
     gradients = 2 * size.parameters * _FLOAT * (1 - 1 / count)
     copied = table if count > 1 else 0.0
     reads = 1 if table <= left else epochs
-    speed = 1.0 if count > 1 else machines.speed
+    speed = min(cpus or machines.cores, machines.speed)
     return Time(
         computing=epochs * prices.train * network_work(size) / count / speed,
         network=(epochs * batches * gradients + copied) / machines.network,

@@ -157,7 +157,7 @@ def load_disk_model(folder: str | Path) -> DiskModel:
         raise FileFormatError(f"Cannot use the model {folder}: {fault} Fit it again.") from fault
     except OSError as error:
         raise UnreadableFileError(
-            f"{folder} is no whole model: {error.filename or ''} {error.strerror or error}."
+            f"{folder} is no whole model: {error.filename or 'a file'}: {error.strerror or error}."
         ) from error
     except MemoryError:  # no fault of the files
         raise

@@ -279,7 +279,8 @@ def unwritable_is_ours(path: Path) -> Iterator[None]:
         raise
     except OSError as error:  # no permission, a full disk
         raise UnwritableOutputError(
-            f"{path} cannot be written: {error.strerror or error}. Choose another place."
+            f"{path} cannot be written: {error.strerror or error}. Make room, or choose another "
+            "place."
         ) from error
 
 

@@ -125,11 +125,15 @@ def _flagged(flags: SharedFile) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Trainers:
-    """Who trains: so many processes, by our kernels or by torch, each with a GPU or without."""
+    """Who trains: so many processes, by our kernels or by torch, each with a GPU or without.
+
+    One without a GPU has so many CPUs, and as many threads.
+    """
 
     n_processes: int
     by_torch: bool = False
     on_gpus: bool = False
+    n_cpus: int = 1
 
 
 class TrainingCrew(Crew, Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -47,13 +48,28 @@ def in_words(n_bytes: float) -> str:
     return f"{n_bytes:.0f} B"
 
 
+def enough_in_words(n_bytes: float) -> str:
+    """Write how many bytes to ask for: with two digits, rounded up, and a little to spare.
+
+    A process never has quite what it had the last time.
+
+    >>> enough_in_words(664_000_000), enough_in_words(1_100_000_000)
+    ('700 MB', '1.2 GB')
+    """
+    n_bytes *= 1.05
+    digit = 10 ** (math.floor(math.log10(n_bytes)) - 1)
+    return in_words(math.ceil(n_bytes / digit) * digit)
+
+
 def left_of(limit: int) -> int:
     """Return what this process may still take of a limit; below 0 if it has more already."""
     return limit - (resident_memory() or _UNKNOWN)
 
 
 def give_back() -> None:
-    """Hand memory that was freed back to the system, where the C library keeps it (glibc)."""
+    """Hand memory that was freed back to the system, where Arrow or the C library keep it."""
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError, TypeError):  # other systems have no such function
         ctypes.CDLL(None).malloc_trim(0)
 

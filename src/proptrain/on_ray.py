@@ -140,7 +140,9 @@ class RayCrew:
                 "machines."
             )
         by_torch = on_gpus or isinstance(device, torch.device)
-        return Trainers(n_workers or (room if on_gpus else len(nodes)), by_torch, on_gpus)
+        n_processes = n_workers or (room if on_gpus else len(nodes))
+        n_cpus = 1 if on_gpus else _cpus_each(nodes, n_processes)
+        return Trainers(n_processes, by_torch, on_gpus, n_cpus)
 
     def train(
         self,
@@ -170,6 +172,8 @@ class RayCrew:
             scaling_config=train.ScalingConfig(
                 num_workers=trainers.n_processes,
                 use_gpu=trainers.on_gpus,
+                # As many threads as CPUs: Ray tells the process so.
+                resources_per_worker=None if trainers.on_gpus else {"CPU": trainers.n_cpus},
                 placement_strategy="SPREAD",
             ),
             run_config=train.RunConfig(
@@ -241,8 +245,8 @@ def _connect(address: str | None) -> None:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, OSError, ValueError) as error:
         raise ClusterError(
-            f"The Ray cluster at {address} cannot be used: {error}. Start one with ray start "
-            "--head, and run this on one of its machines."
+            f"The Ray cluster at {address} cannot be used: {str(error).rstrip('.')}. Start one "
+            "with ray start --head, and run this on one of its machines."
         ) from error
 
 
@@ -260,20 +264,28 @@ def _nodes() -> list[dict[str, Any]]:
     return working
 
 
-def _room(nodes: Sequence[dict[str, Any]], kind: str) -> int:
-    """Return for how many processes, each with a CPU or GPU of its own, there is room."""
-    return sum(int(node["Resources"].get(kind, 0)) for node in nodes)
+def _room(nodes: Sequence[dict[str, Any]], kind: str, each: int = 1) -> int:
+    """Return for how many processes, each with so many CPUs or GPUs of its own, there is room."""
+    return sum(int(node["Resources"].get(kind, 0)) // each for node in nodes)
+
+
+def _cpus_each(nodes: Sequence[dict[str, Any]], n_processes: int) -> int:
+    """Return how many CPUs each process can have, if every machine has as many processes."""
+    on_each_machine = -(-n_processes // len(nodes))
+    fewest = min(int(node["Resources"]["CPU"]) for node in nodes)
+    return max(1, fewest // on_each_machine)
 
 
 def _check_room(trainers: Trainers) -> None:
     """Raise if machines were lost for good: there was room when training began."""
-    kind = "GPU" if trainers.on_gpus else "CPU"
-    room = _room(_nodes(), kind)
+    kind, n_cpus = "GPU" if trainers.on_gpus else "CPU", trainers.n_cpus
+    room = _room(_nodes(), kind, n_cpus)
     if room < trainers.n_processes:
         raise ClusterError(
-            f"To go on with the training the cluster must have {trainers.n_processes} {kind}s, but "
-            f"it has {room} left: a machine was lost and none came in its place. Nothing was "
-            "written. Add a machine (ray start --address=…), or run it again with fewer --workers."
+            f"To go on with the training the cluster must have room for {trainers.n_processes} "
+            f"processes with {n_cpus} {kind} each, but it has room for {room}: a machine was lost "
+            "and none came in its place. Nothing was written. Add a machine (ray start "
+            "--address=…), or run it again: it takes what is there."
         )
 
 

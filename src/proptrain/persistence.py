@@ -222,8 +222,9 @@ def _read_description(folder: Path) -> dict[str, Any]:
                 "explain, report on or load a model, fit it with --engine local."
             ) from error
         raise UnreadableFileError(
-            f"{folder} is no model folder that can be read: {path.name} {error.strerror or error}. "
-            "Give the folder that `proptrain fit --out` or `save` wrote."
+            f"{folder} is no model folder that can be read: {path.name}: "
+            f"{error.strerror or error}. Give the folder that `proptrain fit --out` or `save` "
+            "wrote."
         ) from error
     except FileFormatError:
         raise

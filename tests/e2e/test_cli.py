@@ -607,8 +607,29 @@ def test_evaluate_refuses_bad_tables(run, tmp_path, case):
         "no features": "at least one column to learn from",
     }
     match = in_other_words.get(case, match)
-    words = ("--per-class", 1, "--runs", 1, "--method", "LP", "--out", tmp_path / "runs.jsonl")
+    words = ("--per-class", 1, "--runs", 1, "--method", "PTS", "--out", tmp_path / "runs.jsonl")
     refused(run, tmp_path, match, "evaluate", *small_fit(tmp_path)[1:5], "--label", "kind", *words)
+
+
+@pytest.mark.parametrize("columns", ["id,kind", "id,same,kind"])
+def test_labels_and_edges_are_enough_for_label_propagation(run, tmp_path, columns):
+    same = "z," if "same" in columns else ""
+    rows = [f"u{i},{same}{'ab'[i % 2] if i < 20 else ''}" for i in range(40)]
+    (tmp_path / "nodes.csv").write_text("\n".join([columns, *rows]))
+    edges = [f"u{i},u{(i + 2) % 40}" for i in range(40)]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target", *edges]))
+    tables = ("--edges", tmp_path / "edges.csv", "--nodes", tmp_path / "nodes.csv")
+    tables += ("--label", "kind", "--method")
+    done = run("fit", *tables, "LP", "--out", tmp_path / "model")
+    assert done.code == 0, done.err
+    assert "; 0 features;" in done.err
+    assert run("predict", tmp_path / "model", "--out", tmp_path / "told.csv").code == 0
+    told = pd.read_csv(tmp_path / "told.csv")
+    assert told["label"].tolist() == ["a", "b"] * 20
+    assert run("evaluate", *tables, "LP", "--per-class", 3, "--runs", 1).code == 0
+    for method in (("PTS",), ("LP", "--method", "PTS")):
+        refused = run("evaluate", *tables, *method, "--per-class", 3, "--runs", 1)
+        assert "Label propagation needs none" in refused.err
 
 
 def test_fit_refuses_negative_weights_and_words_for_weights(run, tmp_path):
@@ -745,7 +766,7 @@ def test_a_model_from_python_cannot_read_tables(run, tmp_path, monkeypatch):
     clf.save(tmp_path / "model")
     (tmp_path / "new.csv").write_text("name,size\nm,1\n")
     words = ("predict", tmp_path / "model", "--out", tmp_path / "p.csv")
-    match = "This model was not fitted to a node table"
+    match = "This model was not fitted to the columns of a node table"
     refused(run, tmp_path, match, *words, "--nodes", tmp_path / "new.csv")
     assert run(*words).code == 0
     assert pd.read_csv(tmp_path / "p.csv")["label"].tolist() == [0, 1, 0, 1]

@@ -142,7 +142,7 @@ def check_a_loss_in_training_changes_nothing(told):
 
 def check_training_does_not_wait_for_ever_for_a_lost_machine(told):
     came_to = scenario(told, "a_node_lost_in_training")
-    assert "must have 2 CPUs, but it has 1 left" in came_to["said"]
+    assert "room for 2 processes with 1 CPU each, but it has room for 1" in came_to["said"]
     assert came_to["n_trained"] == 2
     # Five times PLACE_SECONDS; the rest is for a busy machine.
     assert 3 * PLACE_SECONDS <= came_to["waited"] <= 15 * PLACE_SECONDS

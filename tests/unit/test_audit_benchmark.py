@@ -68,6 +68,13 @@ def test_tables_tell_the_means():
     assert "42 tasks, made by the code abc." in page
 
 
+def test_one_split_has_no_interval():
+    tasks = list_tasks(["cora_ml"], 1, validation=False)
+    page = to_markdown([Done(task, made_up(task), "abc") for task in tasks])
+    assert "| cora_ml | 0.9000 | 0.8000 | 0.8000 | +0.1000 | 1 |" in page
+    assert "nan" not in page
+
+
 def test_every_ranking_of_cleanlab_has_its_column():
     named = {f"cleanlab {method}{', adjusted' * adjusted}" for method, adjusted in CLEANLAB}
     assert named == {name for name in RANKINGS if name.startswith("cleanlab")}

@@ -96,8 +96,7 @@ def test_more_machines_are_never_slower_in_computing_and_have_less_each():
         assert computing == sorted(computing, reverse=True)
         memory = [ray_memory(LARGE, m, Plan(each * m.count, 16, 16), PRICES) for m in machines]
         assert memory == sorted(memory, reverse=True)
-    # From two on: one machine alone, without Ray, trains in as many threads as it has cores.
-    trained = [train_time(LARGE, m, 10**6, 5, PRICES) for m in machines[1:]]
+    trained = [train_time(LARGE, m, 10**6, 5, PRICES) for m in machines]
     for part in ("computing", "disk"):
         told = [getattr(time, part) for time in trained]
         assert told == sorted(told, reverse=True)
@@ -121,11 +120,13 @@ def test_a_cluster_copies_the_table_that_it_trains_on():
     assert times[1].network * Machines().network == pytest.approx(table / 4, rel=0.001)
 
 
-def test_each_machine_of_a_cluster_trains_in_one_thread():
-    alone, together = (
-        train_time(LARGE, Machines(count), 10**6, 5, PRICES).computing for count in (1, 8)
+def test_a_machine_of_a_cluster_trains_in_as_many_threads_as_ray_was_told_of():
+    with_one, with_two, with_all = (
+        train_time(LARGE, Machines(8), 10**6, 5, PRICES, cpus).computing for cpus in (1, 2, 16)
     )
-    assert together == pytest.approx(alone * Machines().speed / 8)
+    assert with_one == pytest.approx(2 * with_two)
+    alone = train_time(LARGE, Machines(1), 10**6, 5, PRICES).computing
+    assert with_all == pytest.approx(alone / 8)
 
 
 def test_pieces_have_a_price_that_grows_with_the_square_of_blocks():

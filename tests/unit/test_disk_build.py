@@ -29,6 +29,7 @@ from proptrain.errors import (
     FileFormatError,
     GraphError,
     InvalidInputError,
+    NotEnoughMemoryError,
     OutputExistsError,
     ProptrainError,
     TableError,
@@ -56,11 +57,12 @@ def same(graph, wanted):
 
 def cramped(monkeypatch):
     """Have everything done in many small parts, as if memory were short."""
-    for name, value in (("_FEWEST", 8), ("_ROUNDS", 4), ("BLOCK_ENTRIES", 512)):
+    sizes = {"_FEWEST": 8, "_ROUNDS": 4, "_ENTRY_BYTES": 32, "BLOCK_ENTRIES": 64}
+    for name, value in sizes.items():  # 128 entries at a time, and a row of up to 64 in a block
         monkeypatch.setattr(disk_sort, name, value)
-    monkeypatch.setattr(disk_build, "budget_of", lambda memory: 4096)
-    monkeypatch.setattr(edge_files, "_ROWS", 7)
-    monkeypatch.setattr(edge_files, "_CSV_BLOCK", 64)
+    monkeypatch.setattr(disk_build, "budget_of", lambda memory, kept: 4096)
+    monkeypatch.setattr(edge_files, "_FEWEST_ROWS", 7)
+    monkeypatch.setattr(edge_files, "_SMALL_BLOCK", 64)
     monkeypatch.setattr(disk_ids, "_SAMPLES", 3)
 
 
@@ -138,6 +140,25 @@ def test_an_edge_that_is_given_very_often_is_merged_in_parts(tmp_path, monkeypat
     (path,) = written(tmp_path, pairs, weights, ".csv", 1)
     graph = build_graph([path], tmp_path / "graph", weight="strength", nodes=Nodes(n_nodes=10))
     same(graph.to_graph(), graph_from_edges(pairs, 10, weights))
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_a_block_that_is_too_large_is_told_and_goes_on_with_more_memory(
+    tmp_path, monkeypatch, is_weighted
+):
+    pairs = random_edges(30, 300)
+    weights = np.random.RandomState(0).rand(len(pairs)) if is_weighted else None
+    (path,) = written(tmp_path, pairs, weights, ".csv", 1)
+    how = {"nodes": Nodes(n_nodes=30), "weight": "strength" if is_weighted else None, "n_blocks": 1}
+    with monkeypatch.context() as patch:
+        cramped(patch)
+        with pytest.raises(
+            NotEnoughMemoryError, match=r"left for that, 4\.1 KB\. Give more memory"
+        ):
+            build_graph([path], tmp_path / "graph", **how)
+    assert not (tmp_path / "graph" / MANIFEST).exists()
+    graph = build_graph([path], tmp_path / "graph", **how, memory=MEMORY)
+    same(graph.to_graph(), graph_from_edges(pairs, 30, weights))
 
 
 def test_as_many_blocks_as_asked_for(tmp_path):
@@ -433,7 +454,7 @@ def test_a_really_full_disk(tmp_path):
         ("source,target\na,\n", TableError, "some are empty"),
         ("alone\na\n", TableError, "two columns of node ids"),
         ("source,target,strength\na,b,heavy\n", TableError, "'strength' .* holds 'heavy'"),
-        ("source,target,strength\na,b,-1\n", GraphError, "not negative, got -1"),
+        ("source,target,strength\na,b,-1\n", GraphError, r"not negative, got -1.0 in edges\.csv"),
         ("source,target,strength\na,b,nan\n", GraphError, "finite"),
         ("source,target,strength\na,b,1e300\n", GraphError, "finite"),
         ("a,a,strength\na,b,1\n", TableError, "Column names must differ"),

@@ -348,3 +348,12 @@ def test_a_models_description_is_not_believed(model, change):
     path.write_text(json.dumps({**told, **change}))
     with pytest.raises(FileFormatError):
         load_disk_model(model.folder)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_floating_point_labels_of_a_file_are_the_whole_numbers_that_they_are(tmp_path, dtype):
+    np.save(tmp_path / "y.npy", np.array([2, np.nan, 0, -1], dtype))
+    labels = open_labels(tmp_path / "y.npy", 4)
+    assert (labels.dtype, labels.tolist()) == (np.int64, [2, -1, 0, -1])
+    np.save(tmp_path / "y.npy", np.array([2.5, np.nan, 0, -1], dtype))
+    assert open_labels(tmp_path / "y.npy", 4)[0] == 2.5  # which fitting refuses, as elsewhere

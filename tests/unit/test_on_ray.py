@@ -21,6 +21,7 @@ import proptrain
 from one_process import OneProcess
 from proptrain import PTAClassifier
 from proptrain.cli import fit_folder
+from proptrain.data.shared import SharedFolder
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.errors import (
     ClusterError,
@@ -164,13 +165,39 @@ def test_more_trainers_than_there_are_cpus_are_refused(crew_of):
         crew.hire(4, "cpu")
 
 
+def test_a_trainer_has_as_many_cpus_as_every_machine_can_give_it(crew_of):
+    crew = crew_of(node(CPU=16, memory=1e9), node(CPU=9, memory=1e9))
+    hired = [crew.hire(n, "auto") for n in (None, 1, 3, 4, 20)]
+    told = [(one.n_processes, one.n_cpus) for one in hired]
+    assert told == [(2, 9), (1, 9), (3, 4), (4, 4), (20, 1)]
+
+
+@pytest.mark.parametrize(
+    ("trainers", "each"),
+    [(Trainers(2, n_cpus=9), {"CPU": 9}), (Trainers(2, by_torch=True, on_gpus=True), {"GPU": 1})],
+)
+def test_ray_is_asked_for_what_a_trainer_shall_have(crew_of, tmp_path, monkeypatch, trainers, each):
+    asked = []
+
+    def trainer(*_, scaling_config, **__):
+        asked.append(scaling_config)
+        raise InvalidInputError("enough")
+
+    monkeypatch.setattr("ray.train.torch.TorchTrainer", trainer)
+    with pytest.raises(InvalidInputError, match="enough"):
+        crew_of(node(CPU=9)).train(None, trainers, SharedFolder(tmp_path))
+    (how,) = asked
+    told = how._resources_per_worker_not_none
+    assert (how.num_workers, {kind: told[kind] for kind in each}) == (2, each)
+
+
 def test_gpus_are_used_if_the_cluster_has_them(crew_of):
     with_gpus = crew_of(node(CPU=8, GPU=2), node(CPU=8))
     on_gpus = {"by_torch": True, "on_gpus": True}
     assert with_gpus.hire(None, "auto") == with_gpus.hire(None, "cuda") == Trainers(2, **on_gpus)
     assert with_gpus.hire(1, "cuda") == Trainers(1, **on_gpus)
-    assert with_gpus.hire(3, "cpu") == Trainers(3)
-    assert with_gpus.hire(None, torch.device("cpu")) == Trainers(2, by_torch=True)
+    assert with_gpus.hire(3, "cpu") == Trainers(3, n_cpus=4)
+    assert with_gpus.hire(None, torch.device("cpu")) == Trainers(2, by_torch=True, n_cpus=8)
     with pytest.raises(ClusterError, match="Between 1 and 2 processes"):
         with_gpus.hire(3, "auto")
     for device in ("cuda:1", "abacus", None):

@@ -7,15 +7,18 @@ own; then with a limit that is far below what the same would take in memory.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from proptrain.data.synthetic_disk import write_synthetic
+from proptrain.memory import parse_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells peaks")
 
@@ -73,6 +76,23 @@ def test_a_build_stays_within_its_memory(tmp_path):
     ]
     told = told_within(200_000_000, *words)  # the edges alone are 144 MB, sorted twice that
     assert told["peak"] <= told["limit"]
+
+
+def test_the_least_memory_that_a_build_asks_for_is_enough(tmp_path):
+    random, paths = np.random.default_rng(0), []
+    names = np.array([f"{'long name ' * 9}{number}" for number in range(30_000)])
+    for ending in ("csv", "parquet"):
+        ends = names[random.integers(len(names), size=(2, 300_000))]
+        table = pd.DataFrame({"source": ends[0], "target": ends[1], "w": random.random(300_000)})
+        paths.append(tmp_path / f"edges.{ending}")
+        getattr(table, f"to_{ending}")(paths[-1], index=False)
+    words = [sys.executable, "-m", "proptrain.cli", "graph", "build", *paths, "--weight", "w"]
+    words += ["--out", tmp_path / "graph", "--json", "--memory"]
+    told = subprocess.run([*words, "1MB"], capture_output=True, text=True, check=False).stdout
+    least = re.search(r"give at least ([\d.]+ [MG]B)", told)[1]
+    done = subprocess.run([*words, least], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["peak_memory"] <= parse_memory(least)
 
 
 def test_a_fit_from_disk_stays_within_its_memory(tmp_path):

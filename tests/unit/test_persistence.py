@@ -692,7 +692,7 @@ def test_a_description_that_is_none(model, text):
 def test_what_is_no_model_folder(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
-    message = "is no model folder that can be read: model.json .*Give the folder that"
+    message = "is no model folder that can be read: model.json: .*Give the folder that"
     for path in ("file", "empty", "nowhere"):
         with pytest.raises(UnreadableFileError, match=f"{path} {message}"):
             load_model(tmp_path / path)

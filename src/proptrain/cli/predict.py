@@ -191,8 +191,9 @@ def new_nodes(
 
     if saved.encoder is None or saved.node_ids is None or saved.table is None:
         raise InvalidInputError(
-            "This model was not fitted to a node table, so it cannot read one. Predict new nodes "
-            "from Python: load(folder).predict(X, edges=...)."
+            "This model was not fitted to the columns of a node table, so it cannot read one. Fit "
+            "it to a table (--nodes, --label); or, if it was fitted in memory, predict new nodes "
+            "from Python: load_model(folder).estimator.predict(X, edges=...)."
         )
     classifier, old_ids = saved.estimator, saved.node_ids
     table, _, new_ids = read_nodes(nodes, id=saved.table["id"])

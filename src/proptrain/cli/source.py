@@ -64,6 +64,7 @@ def read_own_tables(
     quiet: bool,
     kinds: list[str] | None = None,
     unlabelled: str | None = None,
+    needs_features: bool = True,
     **columns: str | None,
 ) -> Tables:
     """Read the user's two tables and say what was made of them."""
@@ -84,6 +85,7 @@ def read_own_tables(
         label=label,
         kinds=parse_kinds(kinds or []),
         unlabelled=-1 if unlabelled is None else marker_of(unlabelled),
+        needs_features=needs_features,
         **columns,
     )
     if not quiet:
@@ -103,15 +105,18 @@ def describe(tables: Tables) -> None:
     """Say in a few lines what was read and what was changed."""
     dataset = tables.dataset
     n_labelled = int((dataset.labels >= 0).sum())
+    n_features = 0 if tables.encoder is None else dataset.features.shape[1]
     say(
         f"{dataset.n_nodes:,} nodes, {dataset.graph.n_edges:,} edges "
-        f"({dataset.graph.counts}); {dataset.features.shape[1]:,} features; "
+        f"({dataset.graph.counts}); {n_features:,} features; "
         f"{n_labelled:,} labelled nodes in {dataset.n_classes} classes"
     )
     by_kind: dict[str, list[str]] = {}
     for column, kind in tables.kinds.items():
         by_kind.setdefault(kind, []).append(column)
-    say("columns: " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in by_kind.items()))
+    if by_kind:
+        kinds = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in by_kind.items())
+        say(f"columns: {kinds}")
     for note in tables.notes:
         say(note)
 

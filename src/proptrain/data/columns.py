@@ -39,7 +39,8 @@ class EncodedColumns:
     """Features of shape (n, f), the fitted encoder, and what was done to each column."""
 
     features: sp.csr_array
-    encoder: ColumnTransformer
+    encoder: ColumnTransformer | None
+    """None if there was nothing to learn from."""
     kinds: dict[str, Kind]
     notes: tuple[str, ...]
 
@@ -49,12 +50,13 @@ def encode_columns(
     *,
     kinds: Mapping[str, Kind] | None = None,
     encoder: ColumnTransformer | None = None,
+    may_be_none: bool = False,
 ) -> EncodedColumns:
     """Turn a table into sparse float32 features, one row for each of its rows.
 
     ``kinds`` says what some columns are, the others are guessed by `guess_kinds`. A fitted
     ``encoder`` is applied as it is: its columns must be there with the same kinds, others are
-    left out.
+    left out. If there ``may_be_none`` to learn from, the features are then a column of zeros.
     """
     wanted = dict(kinds or {})
     _check_kinds(wanted, table)
@@ -67,6 +69,9 @@ def encode_columns(
         ]
     else:
         settled, notes = _fitted_kinds(encoder, table, wanted), []
+    if may_be_none and encoder is None and all(kind == "drop" for kind in settled.values()):
+        nothing = sp.csr_array((len(table), 1), dtype=np.float32)
+        return EncodedColumns(nothing, None, settled, tuple(notes))
     prepared, filled = _prepare(table, settled)
     if encoder is None:
         encoder = make_encoder(settled, min_df=2 if len(table) >= _RARE_WORDS_FROM else 1)
@@ -198,7 +203,7 @@ def _family(column: pd.Series) -> Family:
         raise TableError(
             f"A cell must hold one value, but column {column.name!r} holds lists or the like. "
             "Spread them over columns of their own, join them into text, or leave the column out "
-            f'with kinds={{{column.name!r}: "drop"}}.'
+            f'with kinds={{{column.name!r}: "drop"}} (--kind {column.name}=drop).'
         )
     return family
 
@@ -289,7 +294,8 @@ def _prepare(table: pd.DataFrame, kinds: Mapping[str, Kind]) -> tuple[pd.DataFra
         raise TableError(
             "The node table must have at least one column to learn from besides ids and labels; "
             f"of {len(table.columns)} columns none is left. Add features, or say what a column is "
-            'with kinds={"name": "categorical"}.'
+            'with kinds={"name": "categorical"} (--kind name=categorical). Label propagation '
+            "needs none: LabelPropagationClassifier (--method LP)."
         )
     return pd.DataFrame(prepared, index=table.index), notes
 
@@ -319,7 +325,8 @@ def _numbers(column: pd.Series) -> NDArray[np.float64]:
         raise TableError(
             f"A numeric column must hold finite numbers, but column {column.name!r} holds "
             f"{held!r} in row {row + 1}. Correct or empty that cell, or say what the "
-            f'column is with kinds={{{column.name!r}: "categorical"}}.'
+            f'column is with kinds={{{column.name!r}: "categorical"}} '
+            f"(--kind {column.name}=categorical)."
         )
     return np.asarray(numbers, dtype=np.float64)
 
@@ -342,5 +349,5 @@ def _fit(encoder: ColumnTransformer, prepared: pd.DataFrame) -> Any:
         words = [columns for part, _, columns in encoder.transformers if part.startswith("text ")]
         raise TableError(
             f"A text column must hold words that occur more than once; of {', '.join(words)} "
-            'at least one does not. Leave it out with kinds={"name": "drop"}.'
+            'at least one does not. Leave it out with kinds={"name": "drop"} (--kind name=drop).'
         ) from error

@@ -27,7 +27,7 @@ from proptrain.data.disk_writer import (
     write_rest,
     write_whole,
 )
-from proptrain.data.edge_files import EdgeFile, ids_of, open_edges
+from proptrain.data.edge_files import EdgeFile, ids_of, load_readers, open_edges
 from proptrain.data.manifest import MANIFEST, WORK, check_blocks
 from proptrain.data.mapped import forget
 from proptrain.data.order import community_order
@@ -39,9 +39,9 @@ from proptrain.errors import (
     UnreadableFileError,
 )
 from proptrain.files import check_output, only_writer, remove_whole, unwritable_is_ours
-from proptrain.memory import in_words, left_of, parse_memory
+from proptrain.memory import enough_in_words, in_words, left_of, parse_memory
 
-LEAST = 32_000_000
+LEAST = 100_000_000
 """Bytes that a build must have left beside Python and its libraries."""
 _FOR_COMMUNITIES = 40
 """Bytes for each node, beside the graph itself, that finding communities takes."""
@@ -100,7 +100,8 @@ def build_graph(
         "renumber": renumber,
         "n_blocks": n_blocks,
     }
-    budget = budget_of(memory)
+    load_readers()  # which takes memory
+    budget = budget_of(memory, max(file.kept for file in files))
     with building(out, told, overwrite=overwrite) as work:
         first, share = (work / "first", 0.6) if renumber else (out, 1.0)
         if not (first / MANIFEST).exists():
@@ -138,7 +139,7 @@ def _build(
             f"Edge lists must have at least one row, but {files[0].path.name} has none."
         )
     check_node_count(id_map.n_nodes)
-    sources = [NumberedEdges(file, id_map) for file in files]
+    sources = [NumberedEdges(file, id_map, budget) for file in files]
     is_weighted = files[0].weight is not None
     sort = PairSort(work / "sort", id_map.n_nodes, is_weighted, budget, n_blocks)
     write_rest(out, *sort_pairs(sources, out, sort, _scaled(on_part, 1 - share)), ids)
@@ -220,15 +221,15 @@ def _renumber(
 # --- the folder -------------------------------------------------------------------------------
 
 
-def budget_of(memory: str | int) -> int:
-    """Return the bytes that a build may take beside what the process has already."""
+def budget_of(memory: str | int, kept: int = 0) -> int:
+    """Return the bytes that a build may take beside what the process has already, and will keep."""
     limit = parse_memory(memory)
-    budget = left_of(limit)
+    budget = left_of(limit) - kept
     if budget < LEAST:
         raise InvalidInputError(
             f"memory must leave {in_words(LEAST)} for the build: Python and its libraries have "
             f"{in_words(limit - budget)} already, so give at least "
-            f"{in_words(limit - budget + LEAST)}; got {memory}."
+            f"{enough_in_words(limit - budget + LEAST)}; got {memory}."
         )
     return budget
 
@@ -259,7 +260,7 @@ def _make_ready(out: Path, work: Path, note: bytes, *, overwrite: bool) -> None:
     if is_begun and not overwrite:
         raise OutputExistsError(
             f"{out} holds the beginning of another build and is left alone. Call that one again to "
-            "finish it, remove the folder, or ask for overwriting."
+            "finish it, remove the folder, or ask for overwriting (--overwrite)."
         )
     if not is_begun:
         check_graph_output(out, overwrite=overwrite or not (out / MANIFEST).exists())

@@ -17,6 +17,7 @@ from proptrain.data.edge_files import EdgeFile
 from proptrain.data.mapped import SMALL, forget
 from proptrain.errors import TableError
 from proptrain.files import file_of
+from proptrain.memory import give_back
 
 _SAMPLES = 1 << 10
 """Ids of each run that are looked at to cut all runs into parts of about equal size."""
@@ -76,14 +77,16 @@ class NumberedEdges:
 
     file: EdgeFile
     ids: IdMap
+    budget: int
+    """Bytes of memory that a batch may take."""
 
     def batches(self) -> Iterator[PairBatch]:
         """Yield all edges, a part at a time."""
         name = self.file.path.name
-        for batch in self.file.batches():
+        for batch in self.file.batches(self.budget):
             rows = self.ids.look_up(batch.sources, name)
             columns = self.ids.look_up(batch.targets, name)
-            yield PairBatch(rows, columns, batch.weights, batch.share)
+            yield PairBatch(rows, columns, batch.weights, batch.share, name)
 
 
 def find_ids(
@@ -102,6 +105,7 @@ def find_ids(
         runs: list[Path] = []
         for number, file in enumerate(files):
             runs += _runs_of(file, number, work, budget, lambda s: on_part(s / len(files)))
+            give_back()  # what reading took: merging shall have it
         write_array(path, *_merge(runs, work, budget))
         for run in runs:
             run.unlink()
@@ -129,12 +133,12 @@ def _runs_of(
             write_array(runs[-1], distinct(_alike(waiting)))
             waiting.clear()
 
-    for batch in file.batches():
+    for batch in file.batches(budget):
         waiting.append(distinct(_alike([batch.sources, batch.targets])))
-        if sum(one.nbytes for one in waiting) > budget // 8:
+        if sum(one.nbytes for one in waiting) > budget // 16:
             merged = distinct(_alike(waiting))
             waiting[:] = [merged]
-            if merged.nbytes > budget // 16:
+            if merged.nbytes > budget // 32:
                 write_run()
         on_part(batch.share)
     write_run()
@@ -158,8 +162,8 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
         runs = [np.sort(run.astype("S20")) if run.dtype.kind == "i" else run for run in runs]
     dtype = np.result_type(*runs)
     total = sum(len(run) for run in runs) * dtype.itemsize
-    n_parts = 1 + total // max(1, budget // 8)
-    samples = np.sort(np.concatenate([run[:: max(1, len(run) // _SAMPLES)] for run in runs]))
+    n_parts = 1 + total // max(1, budget // 16)
+    samples = np.sort(np.concatenate([_samples_of(run) for run in runs]))
     splitters = samples[np.linspace(0, len(samples), n_parts + 1)[1:-1].astype(np.int64)]
     cuts = [[0, *_places_of(splitters, run), len(run)] for run in runs]
     merged_path, n_bytes = work / "merged.bin", 0
@@ -175,6 +179,12 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     return [np.memmap(merged_path, dtype, mode="r")]
 
 
+def _samples_of(run: NDArray[Any]) -> NDArray[Any]:
+    samples = np.array(run[:: max(1, len(run) // _SAMPLES)])
+    forget(run)
+    return samples
+
+
 def _places_of(splitters: NDArray[Any], run: NDArray[Any]) -> NDArray[np.int64]:
     """Return how many ids of a sorted run come before each splitter.
 
@@ -185,4 +195,5 @@ def _places_of(splitters: NDArray[Any], run: NDArray[Any]) -> NDArray[np.int64]:
     # splitter comes before it, where one that equals the whole does not.
     short = splitters.astype(run.dtype)
     before, up_to = (np.searchsorted(run, short, side) for side in ("left", "right"))
+    forget(run)
     return np.where(short == splitters, before, up_to)

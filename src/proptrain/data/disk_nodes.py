@@ -127,18 +127,25 @@ def check_rows(part: Any, name: str, rows: slice) -> None:
 
 
 def open_labels(path: Path, n_nodes: int) -> NDArray[Any]:
-    """Return labels (n,) from a file: .npy of whole numbers or text, -1 or "" for unlabelled."""
+    """Return labels (n,) from a file: .npy of whole numbers or text; -1, NaN or "" is none."""
     return checked_labels(np.array(map_array(path)), path.name, n_nodes)
 
 
 def checked_labels(labels: NDArray[Any], name: str, n_nodes: int) -> NDArray[Any]:
     """Return labels (n,) of a file as numbers or text, or say what is wrong with them."""
-    if labels.shape != (n_nodes,) or labels.dtype.kind not in "biuUS":
+    if labels.shape != (n_nodes,) or labels.dtype.kind not in "biufUS":
         raise InvalidInputError(
             f"Labels must be whole numbers or text, one for each of the graph's {n_nodes:,} nodes; "
             f"{name} has {labels.dtype} of shape {labels.shape}."
         )
-    return decoded(labels, name)
+    return _whole(labels) if labels.dtype.kind == "f" else decoded(labels, name)
+
+
+def _whole(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return floating-point labels as the whole numbers that they are, -1 for NaN, if they are."""
+    whole = np.where(np.isnan(labels), -1, labels)
+    is_whole = bool((np.isfinite(whole) & (whole == np.round(whole))).all())
+    return whole.astype(np.int64) if is_whole else labels
 
 
 def map_array(path: Path) -> NDArray[Any]:

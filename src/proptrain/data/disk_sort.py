@@ -32,7 +32,8 @@ from proptrain.data.disk_writer import (
 )
 from proptrain.data.graph import EdgeCounts
 from proptrain.data.manifest import StoredArray, StoredBlock
-from proptrain.errors import GraphError
+from proptrain.errors import GraphError, NotEnoughMemoryError
+from proptrain.memory import give_back, in_words
 
 _RANGES = 1 << 20
 """Ranges of rows that pairs are counted for; a block ends where a range does."""
@@ -40,7 +41,11 @@ _PAIR_BYTES = 128
 """Memory that dealing out takes for each pair."""
 _ENTRY_BYTES = 64
 """Memory that sorting takes for each entry: its number, its weight, their order, copies."""
+_FULL = 0.8
+"""Share of the memory for entries that a block is meant to take."""
 _FEWEST = 1 << 12
+_WORTH_IT = 0.05
+"""Share of the memory for entries that must be free for reading on in a block."""
 _ROUNDS = 16
 """Pairs are dealt out in this many batches before the place is noted down."""
 
@@ -54,6 +59,8 @@ class PairBatch:
     weights: NDArray[Any] | None
     share: float
     """Of the source, for a progress bar."""
+    where: str = "the graph"
+    """What they are from, by a name for people."""
 
 
 class PairSource(Protocol):
@@ -86,6 +93,11 @@ class PairSort:
         return max(1, (self.n_nodes - 1).bit_length())
 
     @property
+    def most(self) -> int:
+        """Entries that can be sorted at a time."""
+        return max(self.budget // _ENTRY_BYTES, _FEWEST)
+
+    @property
     def batch(self) -> int:
         """Pairs that are dealt out at a time."""
         return min(max(self.budget // _PAIR_BYTES, _FEWEST), BLOCK_ENTRIES // 8)
@@ -101,6 +113,7 @@ def sort_pairs(
     sort.work.mkdir(exist_ok=True)
     for number, source in enumerate(sources):
         _write_pairs(source, number, sort, lambda share: on_part(share / len(sources) / 3))
+        give_back()  # what reading took: dealing out and sorting shall have it
     bounds = _bounds(len(sources), sort)
     _deal_out(len(sources), bounds, sort, lambda share: on_part(share / 3))
     records = []
@@ -155,8 +168,9 @@ def _checked_weights(batch: PairBatch) -> NDArray[np.float32] | None:
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         raise GraphError(
-            f"Edge weights must be finite and not negative, got {batch.weights[bad][0]}. Drop "
-            "those edges, or turn the weights into similarities (larger = closer, never below 0)."
+            f"Edge weights must be finite and not negative, got {batch.weights[bad][0]} in "
+            f"{batch.where}. Drop those edges, or turn the weights into similarities (larger = "
+            "closer, never below 0)."
         )
     return weights
 
@@ -174,8 +188,8 @@ def _bounds(n_sources: int, sort: PairSort) -> list[int]:
     total = int(ranges.sum())
     n_blocks = sort.n_blocks
     if n_blocks is None:
-        entries = min(BLOCK_ENTRIES, max(sort.budget // _ENTRY_BYTES, _FEWEST))
-        n_blocks = max(1, -(-total // entries))
+        # A block ends after the row with which it is full, so there must be room for that.
+        n_blocks = max(1, -(-total // min(BLOCK_ENTRIES, int(_FULL * sort.most))))
     ends = np.arange(1, n_blocks) * (total / n_blocks)
     cuts = np.searchsorted(np.cumsum(ranges), ends, side="left") + 1 << sort.shift
     bounds = [0, *np.minimum(cuts, sort.n_nodes).tolist(), sort.n_nodes]
@@ -295,25 +309,35 @@ def _merged(
     in parts.
     """
     key_path, *weight_path = _bucket(sort, number)
-    n_keys, n_given = key_path.stat().st_size // 8, 0
-    part = max(sort.budget // _ENTRY_BYTES, _FEWEST)
+    n_keys, n_given, first = key_path.stat().st_size // 8, 0, 0
     keys: NDArray[np.uint64] = np.empty(0, np.uint64)
     weights = np.empty(0, np.float32) if sort.is_weighted else None
-    for first in range(0, n_keys, part):
+    while first < n_keys:
         # Not more than there is: NumPy takes the memory for all that is asked for.
-        here = min(part, n_keys - first)
+        here = min(sort.most - len(keys), n_keys - first)
+        if here < min(_WORTH_IT * sort.most, n_keys - first):
+            raise _too_large(number, sort)
         more = np.fromfile(key_path, np.uint64, here, offset=8 * first)
         n_given += int(np.count_nonzero(more & np.uint64(1) == 0))
         keys = np.concatenate([keys, more]) if len(keys) else more
         if weights is None:
             keys = distinct(keys)
-            continue
-        own = np.fromfile(weight_path[0], np.float32, here, offset=4 * first)
-        order = np.argsort(keys)
-        keys, weights = keys[order], np.concatenate([weights, own])[order]
-        starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
-        keys, weights = keys[starts], np.maximum.reduceat(weights, starts)
+        else:
+            own = np.fromfile(weight_path[0], np.float32, here, offset=4 * first)
+            order = np.argsort(keys)
+            keys, weights = keys[order], np.concatenate([weights, own])[order]
+            starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+            keys, weights = keys[starts], np.maximum.reduceat(weights, starts)
+        first += here
     return keys, weights, n_given
+
+
+def _too_large(number: int, sort: PairSort) -> NotEnoughMemoryError:
+    return NotEnoughMemoryError(
+        f"Block {number} of the graph has too many entries to be sorted within the memory that is "
+        f"left for that, {in_words(sort.budget)}. Give more memory, and the same call goes on "
+        "where it was; or build the graph anew in more blocks."
+    )
 
 
 def _put_together(

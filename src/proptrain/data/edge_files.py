@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,10 +27,15 @@ from proptrain.data.tables import edge_columns, require_column
 from proptrain.data.unpacking import unpacking
 from proptrain.errors import TableError
 
-_ROWS = 1 << 18
-"""Rows of a batch."""
-_CSV_BLOCK = 1 << 22
-"""Bytes of a CSV file that are read at a time."""
+_FEWEST_ROWS, _MOST_ROWS = 1 << 10, 1 << 18
+"""Of a batch."""
+_ROW_BYTES = 4096
+"""Memory that a row of a batch may take: two ids, as long as they may be, and copies of them."""
+_READERS_KEEP = 24_000_000
+"""Bytes that Arrow has in memory once it has read something, and does not give back."""
+_SMALL_BLOCK, _CSV_BLOCK = 1 << 20, 1 << 22
+"""Bytes of a CSV file that are read at a time with little memory and with enough; no line can be
+longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,29 +61,54 @@ class EdgeFile:
     separator: str
     """Between cells; empty for Parquet."""
 
-    def batches(self) -> Iterator[EdgeBatch]:
-        """Yield all rows, a batch at a time."""
+    def batches(self, budget: int) -> Iterator[EdgeBatch]:
+        """Yield all rows, a batch at a time, each of which takes at most so much memory."""
+        n_rows = min(max(budget // _ROW_BYTES, _FEWEST_ROWS), _MOST_ROWS)
         with told_in_our_words(self.path):
-            for table, share in self._parquet() if not self.separator else self._separated():
-                sources, targets = self._ids(table, self.source), self._ids(table, self.target)
-                weights = None if self.weight is None else self._weights(table)
-                yield EdgeBatch(sources, targets, weights, share)
+            for table, share in (
+                self._separated(budget) if self.separator else self._parquet(n_rows)
+            ):
+                for first in range(0, table.num_rows, n_rows):
+                    part = table.slice(first, n_rows)
+                    sources, targets = self._ids(part, self.source), self._ids(part, self.target)
+                    weights = None if self.weight is None else self._weights(part)
+                    yield EdgeBatch(sources, targets, weights, share * len(part) / len(table))
+
+    @property
+    def kept(self) -> int:
+        """Bytes that reading keeps in memory beside a batch: of Parquet also a whole row group."""
+        if self.separator:
+            return _READERS_KEEP
+        import pyarrow.parquet as pq
+
+        with told_in_our_words(self.path):
+            metadata, names = pq.read_metadata(self.path), self._columns()
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            sizes = [
+                sum(
+                    column.total_uncompressed_size
+                    for column in map(group.column, range(group.num_columns))
+                    if column.path_in_schema in names
+                )
+                for group in groups
+            ]
+        return _READERS_KEEP + max(sizes, default=0)
 
     def _columns(self) -> list[str]:
         return [self.source, self.target, *([] if self.weight is None else [self.weight])]
 
-    def _parquet(self) -> Iterator[tuple[Any, float]]:
+    def _parquet(self, n_rows: int) -> Iterator[tuple[Any, float]]:
         import pyarrow.parquet as pq
 
         # A text that is said once is then in memory once, however many rows it is in.
         ends = [self.source, self.target]
         with pq.ParquetFile(self.path, read_dictionary=ends) as file:
-            n_rows = max(1, file.metadata.num_rows)
-            for batch in parquet_batches(file, _ROWS, self._columns()):
+            all_rows = max(1, file.metadata.num_rows)
+            for batch in parquet_batches(file, n_rows, self._columns(), use_threads=False):
                 batch.validate(full=True)
-                yield batch, batch.num_rows / n_rows
+                yield batch, batch.num_rows / all_rows
 
-    def _separated(self) -> Iterator[tuple[Any, float]]:
+    def _separated(self, budget: int) -> Iterator[tuple[Any, float]]:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
@@ -92,7 +123,10 @@ class EdgeFile:
             pa_csv.open_csv(
                 pa.input_stream(text, compression=None),
                 pa_csv.ReadOptions(
-                    column_names=list(self.names), skip_rows=1, block_size=_CSV_BLOCK
+                    column_names=list(self.names),
+                    skip_rows=1,
+                    block_size=min(max(budget // 256, _SMALL_BLOCK), _CSV_BLOCK),
+                    use_threads=False,  # each would keep memory of its own
                 ),
                 pa_csv.ParseOptions(delimiter=self.separator),
                 pa_csv.ConvertOptions(
@@ -140,6 +174,12 @@ class EdgeFile:
                 "empty cells. Fill them in, or leave the weights out."
             )
         return np.asarray(numbers.to_numpy(zero_copy_only=False))
+
+
+def load_readers() -> None:
+    """Load what reading needs, for who wants to know how much memory there is beside it."""
+    for name in ("pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pandas"):
+        importlib.import_module(name)  # Arrow loads the last two when it makes arrays
 
 
 def open_edges(

@@ -163,7 +163,7 @@ def read_manifest(folder: Path) -> Manifest:
         is_begun = (folder / WORK).is_dir()
         hint = " A build was begun here: the same command goes on with it." if is_begun else ""
         raise UnreadableFileError(
-            f"{folder} is no graph folder that can be read: {MANIFEST} {error.strerror or error}. "
+            f"{folder} is no graph folder that can be read: {MANIFEST}: {error.strerror or error}. "
             f"Give the folder that `proptrain graph build --out` wrote.{hint}"
         ) from error
     return parse_manifest(content, str(folder))

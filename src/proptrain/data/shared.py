@@ -227,7 +227,8 @@ class SharedFolder:
             yield
         except OSError as error:
             raise UnwritableOutputError(
-                f"{place} cannot be written: {error.strerror or error}. Choose another place."
+                f"{place} cannot be written: {error.strerror or error}. Make room, or choose "
+                "another place."
             ) from error
 
     def _header(

@@ -193,13 +193,17 @@ def _has_width(kind: Any) -> bool:
     return bool(pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind))
 
 
-def parquet_batches(file: Any, n_rows: int, columns: list[str] | None = None) -> Iterator[Any]:
+def parquet_batches(
+    file: Any, n_rows: int, columns: list[str] | None = None, *, use_threads: bool = True
+) -> Iterator[Any]:
     """Yield the rows of an open Parquet file, some at a time, with one row group in memory.
 
     Asked for all row groups at once, pyarrow would take memory for the whole file.
     """
     for group in range(file.num_row_groups):
-        yield from file.iter_batches(n_rows, row_groups=[group], columns=columns)
+        yield from file.iter_batches(
+            n_rows, row_groups=[group], columns=columns, use_threads=use_threads
+        )
 
 
 def check_row_count(path: Path, n_rows: int) -> None:

@@ -34,7 +34,7 @@ class Tables:
     """What two tables became, and which of their columns was taken for what."""
 
     dataset: Dataset
-    encoder: ColumnTransformer
+    encoder: ColumnTransformer | None
     kinds: dict[str, Kind]
     notes: tuple[str, ...]
     id_column: str
@@ -54,6 +54,7 @@ def read_tables(
     kinds: Mapping[str, Kind] | None = None,
     encoder: ColumnTransformer | None = None,
     unlabelled: Hashable = -1,
+    needs_features: bool = True,
     name: str | None = None,
 ) -> Tables:
     """Make a data set from an edge table and a node table.
@@ -63,7 +64,8 @@ def read_tables(
     several types become text. ``id`` is by default a column of that name or the first, ``source``
     and ``target`` those named source/target, src/dst or from/to, or the first two. Columns of the
     node table other than id and ``label`` become features; without ``label`` every label is
-    unknown.
+    unknown. Who looks at nothing but the graph gives ``needs_features`` as False: then there
+    need not be any.
 
     >>> import pandas as pd
     >>> nodes = pd.DataFrame({"id": ["a", "b", "c"], "size": [1, 5, 2], "kind": ["x", None, "y"]})
@@ -75,7 +77,8 @@ def read_tables(
     node_table, id_column, node_ids = read_nodes(nodes, id=id, label=label)
     pairs, weights = read_edges(edges, node_ids, source=source, target=target, weight=weight)
     how: dict[str, Any] = {"kinds": kinds, "encoder": encoder, "unlabelled": unlabelled}
-    codes, class_names, encoded, notes = node_data(node_table, nodes, id_column, label=label, **how)
+    how |= {"label": label, "needs_features": needs_features}
+    codes, class_names, encoded, notes = node_data(node_table, nodes, id_column, **how)
     dataset = Dataset(
         graph=graph_from_edges(pairs, len(node_table), weights),
         features=encoded.features,
@@ -97,12 +100,14 @@ def node_data(
     kinds: Mapping[str, Kind] | None,
     encoder: ColumnTransformer | None,
     unlabelled: Hashable,
+    needs_features: bool = True,
 ) -> tuple[NDArray[np.int64], tuple[Hashable, ...], EncodedColumns, tuple[str, ...]]:
     """Return the class codes, class names and features of a node table, and notes on them."""
     labels, label_notes = _labels(table, label, source)
     codes, class_names = encode_labels(labels, unlabelled=unlabelled)
     used = [c for c in table.columns if c not in (id_column, label)]
-    encoded = encode_columns(table[used], kinds=kinds, encoder=encoder)
+    how: dict[str, Any] = {"kinds": kinds, "encoder": encoder, "may_be_none": not needs_features}
+    encoded = encode_columns(table[used], **how)
     return codes, class_names, encoded, (*label_notes, *encoded.notes)
 
 

@@ -21,7 +21,7 @@ from proptrain.errors import InvalidInputError
 from proptrain.kernels import OnStep, PlainOperator, mix_plain
 from proptrain.kernels.columns import WIDTHS, aligned_zeros
 from proptrain.kernels.top import keep_top, mix_top
-from proptrain.memory import in_words, left_of, parse_memory
+from proptrain.memory import enough_in_words, in_words, left_of, parse_memory
 from proptrain.propagate.engine import check_signal
 from proptrain.propagate.normalisation import (
     Normalisation,
@@ -153,6 +153,9 @@ class BlockedEngine:
         ready: set[int] = set()
         while True:
             room, state = self._room_for_states(), _STATES * dtype.itemsize * self.n_nodes
+            if self._widths[0] * state > room and not ready:  # or too little would be asked for
+                self._compile(self._widths[0], dtype)
+                room = min(room, self._room_for_states())
             self._check_fits(_STATES * self._widths[0] * dtype.itemsize, "columns", room)
             fitting = [width for width in self._widths if width * state <= room]
             n_rounds = -(-n_columns // fitting[-1])
@@ -184,7 +187,7 @@ class BlockedEngine:
                 f"memory must hold the states of the fewest {what} at a time: "
                 f"{in_words(needed)}, beside the {in_words(self.memory - room)} that the process "
                 f"needs for all else; got {in_words(self.memory)}. Give at least "
-                f"{in_words(self.memory - room + needed)}."
+                f"{enough_in_words(self.memory - room + needed)}."
             )
 
 
