@@ -227,8 +227,8 @@ def budget_of(memory: str | int, kept: int = 0) -> int:
     budget = left_of(limit) - kept
     if budget < LEAST:
         raise InvalidInputError(
-            f"memory must leave {in_words(LEAST)} for the build: Python and its libraries have "
-            f"{in_words(limit - budget)} already, so give at least "
+            f"memory must leave {in_words(LEAST)} for the build: Python, its libraries and reading "
+            f"take {in_words(limit - budget)}, so give at least "
             f"{enough_in_words(limit - budget + LEAST)}; got {memory}."
         )
     return budget

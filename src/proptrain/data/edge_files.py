@@ -65,9 +65,8 @@ class EdgeFile:
         """Yield all rows, a batch at a time, each of which takes at most so much memory."""
         n_rows = min(max(budget // _ROW_BYTES, _FEWEST_ROWS), _MOST_ROWS)
         with told_in_our_words(self.path):
-            for table, share in (
-                self._separated(budget) if self.separator else self._parquet(n_rows)
-            ):
+            read = self._separated(budget) if self.separator else self._parquet(n_rows)
+            for table, share in read:
                 for first in range(0, table.num_rows, n_rows):
                     part = table.slice(first, n_rows)
                     sources, targets = self._ids(part, self.source), self._ids(part, self.target)
@@ -92,7 +91,7 @@ class EdgeFile:
                 )
                 for group in groups
             ]
-        return _READERS_KEEP + max(sizes, default=0)
+        return _READERS_KEEP + max([0, *sizes])
 
     def _columns(self) -> list[str]:
         return [self.source, self.target, *([] if self.weight is None else [self.weight])]
