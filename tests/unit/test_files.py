@@ -176,7 +176,7 @@ def test_a_folder_that_may_not_be_entered(tmp_path, monkeypatch, question, folde
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, question, refuse)
-    with pytest.raises(UnwritableOutputError, match=r"a cannot be written: Permission denied\. Make"):
+    with pytest.raises(UnwritableOutputError, match=r"a cannot be written: Permission denied\. M"):
         check_output(tmp_path / "a", overwrite=False, folder=folder)
 
 
