@@ -91,7 +91,7 @@ class EdgeFile:
                 )
                 for group in groups
             ]
-        return _READERS_KEEP + max([0, *sizes])
+        return _READERS_KEEP + int(max([0, *sizes]))
 
     def _columns(self) -> list[str]:
         return [self.source, self.target, *([] if self.weight is None else [self.weight])]
