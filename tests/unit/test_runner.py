@@ -437,6 +437,7 @@ def test_every_part_of_the_package_decides_or_does_not():
         "__init__.py",
         "bench",
         "cli",
+        "cluster_address.py",
         "errors.py",
         "experiments",
         "files.py",
