@@ -355,5 +355,10 @@ def test_floating_point_labels_of_a_file_are_the_whole_numbers_that_they_are(tmp
     np.save(tmp_path / "y.npy", np.array([2, np.nan, 0, -1], dtype))
     labels = open_labels(tmp_path / "y.npy", 4)
     assert (labels.dtype, labels.tolist()) == (np.int64, [2, -1, 0, -1])
+    marked = open_labels(tmp_path / "y.npy", 4, unlabelled=0.0)  # -1 is a class then
+    assert (marked.dtype, marked.tolist()) == (np.int64, [2, 0, 0, -1])
+    assert np.isnan(open_labels(tmp_path / "y.npy", 4, unlabelled="?")[1])
+    np.save(tmp_path / "y.npy", np.array([1e30, np.nan, 0, -1], dtype))
+    assert open_labels(tmp_path / "y.npy", 4)[0] == dtype(1e30)
     np.save(tmp_path / "y.npy", np.array([2.5, np.nan, 0, -1], dtype))
     assert open_labels(tmp_path / "y.npy", 4)[0] == 2.5  # which fitting refuses, as elsewhere

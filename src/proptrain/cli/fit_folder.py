@@ -129,7 +129,7 @@ def _read(graph: DiskGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
         marker = -1 if files.unlabelled is None else marker_of(files.unlabelled)
         wanted.classifier.set_params(unlabelled=marker)
         features = open_features(files.features, graph.n_nodes)
-        return _Inputs(features, open_labels(files.labels, graph.n_nodes))
+        return _Inputs(features, open_labels(files.labels, graph.n_nodes, marker))
     assert files.nodes is not None and files.label is not None  # noqa: PT018
     told = read_node_table(
         graph,
@@ -159,7 +159,7 @@ def _read_shared(graph: SharedGraph, files: NodeFiles, wanted: FolderFit) -> _In
     marker = -1 if files.unlabelled is None else marker_of(files.unlabelled)
     wanted.classifier.set_params(unlabelled=marker)
     labels = SharedFile.at(files.labels)
-    told = checked_labels(labels.folder.read(labels.name), labels.name, graph.n_nodes)
+    told = checked_labels(labels.folder.read(labels.name), labels.name, graph.n_nodes, marker)
     return _Inputs(files.features, told)
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from proptrain.data.dataset import Features
 
+_EXACT = 2.0**53
+"""Below it every whole number is a floating-point number of its own."""
+
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
@@ -126,25 +129,29 @@ def check_rows(part: Any, name: str, rows: slice) -> None:
         )
 
 
-def open_labels(path: Path, n_nodes: int) -> NDArray[Any]:
-    """Return labels (n,) from a file: .npy of whole numbers or text; -1, NaN or "" is none."""
-    return checked_labels(np.array(map_array(path)), path.name, n_nodes)
+def open_labels(path: Path, n_nodes: int, unlabelled: float | str = -1) -> NDArray[Any]:
+    """Return labels (n,) from a file, .npy of whole numbers or text; NaN, "", a marker: none."""
+    return checked_labels(np.array(map_array(path)), path.name, n_nodes, unlabelled)
 
 
-def checked_labels(labels: NDArray[Any], name: str, n_nodes: int) -> NDArray[Any]:
+def checked_labels(
+    labels: NDArray[Any], name: str, n_nodes: int, unlabelled: float | str = -1
+) -> NDArray[Any]:
     """Return labels (n,) of a file as numbers or text, or say what is wrong with them."""
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "biufUS":
         raise InvalidInputError(
             f"Labels must be whole numbers or text, one for each of the graph's {n_nodes:,} nodes; "
             f"{name} has {labels.dtype} of shape {labels.shape}."
         )
-    return _whole(labels) if labels.dtype.kind == "f" else decoded(labels, name)
+    return _whole(labels, unlabelled) if labels.dtype.kind == "f" else decoded(labels, name)
 
 
-def _whole(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return floating-point labels as the whole numbers that they are, -1 for NaN, if they are."""
-    whole = np.where(np.isnan(labels), -1, labels)
-    is_whole = bool((np.isfinite(whole) & (whole == np.round(whole))).all())
+def _whole(labels: NDArray[Any], unlabelled: float | str) -> NDArray[Any]:
+    """Return floating-point labels as whole numbers, with the marker for NaN, if they are such."""
+    if isinstance(unlabelled, str):  # which no number is, so NaN alone can be unlabelled
+        return labels
+    whole = np.where(np.isnan(labels), unlabelled, labels)
+    is_whole = bool((abs(whole) < _EXACT).all() and (whole == np.round(whole)).all())
     return whole.astype(np.int64) if is_whole else labels
 
 
