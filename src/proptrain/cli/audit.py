@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -93,10 +93,14 @@ def audit(
 
     _check_outputs(out, fix, [edges, nodes], overwrite=overwrite)
     torch_device(device)  # now, not when all tables are read
-    columns: dict[str, Any] = {"id": id_column, "source": source, "target": target}
-    columns["weight"] = weight
     tables = read_own_tables(
-        edges, nodes, label=label, kinds=kind, unlabelled=unlabelled, quiet=json, **columns
+        edges,
+        nodes,
+        label=label,
+        columns={"id": id_column, "source": source, "target": target, "weight": weight},
+        kinds=kind,
+        unlabelled=unlabelled,
+        quiet=json,
     )
     found = _audit(tables.dataset, alpha, device, seed, quiet=json, force=force)
     table = found.to_frame(tables.dataset.node_ids)

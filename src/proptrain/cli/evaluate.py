@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -116,10 +116,16 @@ def evaluate(
     if name is not None:
         dataset, protocol = _named(name, data_dir, per_class, alpha, validation)
     else:
-        how: dict[str, Any] = {"kinds": kind, "unlabelled": unlabelled}
-        how |= {"id": id_column, "source": source, "target": target, "weight": weight}
-        how["needs_features"] = any(one.trains for one in methods)
-        tables = read_own_tables(edges, nodes, label=label, quiet=json, **how)
+        tables = read_own_tables(
+            edges,
+            nodes,
+            label=label,
+            columns={"id": id_column, "source": source, "target": target, "weight": weight},
+            kinds=kind,
+            unlabelled=unlabelled,
+            needs_features=any(one.trains for one in methods),
+            quiet=json,
+        )
         dataset = tables.dataset
         protocol = protocol_for(
             dataset,

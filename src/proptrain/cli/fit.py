@@ -195,9 +195,16 @@ def fit(
             "--engine blocked, --features and --labels go with a graph folder as --edges. Make one "
             "first: proptrain graph build edges.csv --out graph/"
         )
-    how: dict[str, Any] = {"kinds": kind, "unlabelled": unlabelled, "needs_features": chosen.trains}
-    how |= {"id": id_column, "source": source, "target": target, "weight": weight}
-    tables = read_own_tables(edges, nodes, label=label, quiet=json, **how)
+    tables = read_own_tables(
+        edges,
+        nodes,
+        label=label,
+        columns={"id": id_column, "source": source, "target": target, "weight": weight},
+        kinds=kind,
+        unlabelled=unlabelled,
+        needs_features=chosen.trains,
+        quiet=json,
+    )
     tell_workload(classifier, sizes_of(tables.dataset), quiet=json, force=force)
     told = _fit_tables(tables, label, chosen, classifier, out, overwrite=overwrite, quiet=json)
     if json:

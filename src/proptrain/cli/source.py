@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,12 +63,15 @@ def read_own_tables(
     *,
     label: str | None,
     quiet: bool,
+    columns: Mapping[str, str | None],
     kinds: list[str] | None = None,
     unlabelled: str | None = None,
     needs_features: bool = True,
-    **columns: str | None,
 ) -> Tables:
-    """Read the user's two tables and say what was made of them."""
+    """Read the user's two tables and say what was made of them.
+
+    ``columns`` are those of id, source, target and weight, by these names.
+    """
     from proptrain.data.tables import read_tables
 
     if edges is None or nodes is None or label is None:
