@@ -343,6 +343,6 @@ def _weights(column: pd.Series, name: str) -> NDArray[np.float32]:
     if bad.any():
         raise TableError(
             f"Weights must be numbers, but column {column.name!r} of {name} holds "
-            f"{_rows(bad, column)}. Correct them, or leave weight= out."
+            f"{_rows(bad, column)}. Correct them, or leave weight= (--weight) out."
         )
     return np.asarray(numbers, dtype=np.float32)
