@@ -66,7 +66,7 @@ class Labels(NamedTuple):
 
 
 def blocks(
-    sizes: list[int], inside: float, between: float, *, apart: float = 0.5
+    sizes: list[int], inside: float, between: float, *, apart: float = 0.5, n_features: int = 30
 ) -> Callable[[np.random.RandomState], Nodes]:
     """Return a maker of graphs: edges are as likely as said, features lie around a class's centre.
 
@@ -84,8 +84,8 @@ def blocks(
                 left = random.randint(starts[one], starts[one + 1], n_edges)
                 right = random.randint(starts[other], starts[other + 1], n_edges)
                 ends.append(np.stack([left, right]))
-        centres = apart * random.randn(len(sizes), 30)
-        features = centres[classes] + random.randn(len(classes), 30)
+        centres = apart * random.randn(len(sizes), n_features)
+        features = centres[classes] + random.randn(len(classes), n_features)
         return Nodes(features, classes, _graph(np.concatenate(ends, axis=1), len(classes)))
 
     return make
@@ -124,6 +124,10 @@ CASES = {
     ),
     "4 classes of 200, features weak, graph good": (
         blocks([200] * 4, 0.04, 0.006, apart=0.15),
+        EACH,
+    ),
+    "4 classes of 200, four columns, weak, graph good": (
+        blocks([200] * 4, 0.04, 0.006, apart=0.15, n_features=4),
         EACH,
     ),
     "digits, pixels of 0 to 16": (table(datasets.load_digits), EACH),

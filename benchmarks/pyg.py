@@ -151,7 +151,9 @@ def train_appnp(data: Tensors, alpha: float, max_epochs: int, patience: int) -> 
     """Train APPNP; returns the epochs."""
     torch.manual_seed(0)
     model = PredictThenPropagate(data.x.shape[1], data.n_classes, alpha)
-    with counting_tiny_as_zero():  # as ours do: late epochs are slow without it
+    with (
+        counting_tiny_as_zero()
+    ):  # late epochs are slow without it; torch's other threads keep them
         return train(model, data, max_epochs, patience)
 
 

@@ -1,6 +1,6 @@
 """Train a model of PyTorch Geometric by the three steps, on the graph that ships with proptrain.
 
-    pip install 'proptrain[pyg]'
+    pip install -c constraints.txt '.[pyg]'
     python examples/pyg.py
 
 Prints the accuracy on the nodes whose labels were hidden, before and after step 3.

@@ -27,7 +27,7 @@ from proptrain.json_lines import open_lines
 from reliability import forked
 from reliability.jobs import JOBS, Job, prepare, put, state_of
 from reliability.kill import Victim
-from reliability.outcomes import BEGINNING, add_outcome, ready, tried_in
+from reliability.outcomes import BEGINNING, add_outcome, chosen, ready, tried_in
 
 COMMAND = "python -m reliability.full_disk"
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -47,9 +47,10 @@ def main(
         raise InvalidInputError("A small disk is mounted by root alone: run this as root.")
     forked.load()
     with open_lines(ready(out).resolve(), tried_in, BEGINNING) as (file, before), small_disk():
-        for name in job or JOBS:
+        for name in chosen(job, JOBS):
             fault = f"full disk during {name}"
             if before[fault]:
+                say(f"{fault}: in {out} already")
                 continue
             outcomes = outcomes_of(JOBS[name])
             add_outcome(file, fault, outcomes, f'{COMMAND} --job "{name}" --out FILE')
@@ -107,7 +108,7 @@ def _try(victim: Victim, left: int, *, had_old: bool) -> str:
     state = state_of(victim.job, victim.output, victim.old, victim.new)
     Path("ballast").unlink()
     if ended.code == 0:
-        return victim.judge() if state in ("complete new", "whole so far") else "success, but half"
+        return victim.judge() if state == "complete new" else f"success, but {state}"
     if not ended.has_our_error:
         return f"another error: exit code {ended.code}, {ended.said[-200:]}"
     after = victim.judge()

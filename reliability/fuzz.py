@@ -22,6 +22,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from random import Random
 from typing import Annotated, TypeAlias
+from unittest.mock import patch
 
 import typer
 
@@ -31,7 +32,7 @@ from proptrain.errors import ProptrainError
 from proptrain.json_lines import open_lines
 from proptrain.memory import memory_told
 from reliability.mutations import spoil_files
-from reliability.outcomes import BEGINNING, add_outcome, ready, tried_in
+from reliability.outcomes import BEGINNING, add_outcome, chosen, ready, tried_in
 from reliability.readers import Reader, all_readers
 
 COMMAND = "python -m reliability.fuzz"
@@ -60,13 +61,13 @@ def main(
 ) -> None:
     """Spoil files, read them, and count what comes of it."""
     with tempfile.TemporaryDirectory() as place:
-        readers = all_readers(Path(place))
+        readers = {one.name: one for one in all_readers(Path(place))}
         n_each = -(-files // len(readers))
         with open_lines(ready(out), tried_in, BEGINNING) as (file, before):
-            for one in readers:
-                if reader and one.name not in reader:
-                    continue
-                fault = f"spoilt file: {one.name}"
+            for name in chosen(reader, readers):
+                one, fault = readers[name], f"spoilt file: {name}"
+                if before[fault] >= n_each:
+                    say(f"{fault}: in {out} already")
                 for first in range(before[fault], n_each, BATCH):
                     numbers = range(first, min(n_each, first + BATCH))
                     outcomes = list(read_spoilt(one, numbers, seed))
@@ -75,7 +76,7 @@ def main(
                         assert keep is not None
                         write(keep / f"{one.name} {number}", spoilt(one, number, seed))
                     told = [o if o not in broken.values() else "broken" for o in outcomes]
-                    command = f"{COMMAND} --files {files} --out FILE"
+                    command = f'{COMMAND} --reader "{name}" --files {files} --out FILE'
                     add_outcome(file, fault, told, command, first=first, broken=broken)
                     say(f"{one.name} {numbers}: {dict(Counter(outcomes))}")
 
@@ -130,7 +131,8 @@ def _serve(reader: Reader, numbers: list[int], seed: int, make: Make, pipe: Conn
     limit = (memory_told("VmSize") or 0) + _ROOM
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with tempfile.TemporaryDirectory() as place:
+    # Nobody pulls the plug here, and to wait for the disk is most of the time of a build.
+    with tempfile.TemporaryDirectory() as place, patch.object(os, "fsync"):
         for number in numbers:
             folder = Path(place) / "files"
             write(folder, make(reader, number, seed))
@@ -142,6 +144,7 @@ def write(folder: Path, files: dict[str, bytes]) -> None:
     """Write files to a new folder."""
     folder.mkdir(parents=True)
     for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 
 

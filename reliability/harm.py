@@ -1,8 +1,9 @@
 """Files that were made to harm: python -m reliability.harm --out FILE.
 
 Spoilt files are small and stay so. These are made on purpose to grow when they are read, to have
-no end, or to have work done that has none. Each is read once, within the memory and the time of
-`reliability.fuzz`, and must be refused with one of our errors.
+no end, to have work done that has none, to lead out of their folder or to run code of their own.
+Each is read within the memory and the time of `reliability.fuzz`, and must be refused with one of
+our errors; a pickle that was run would be seen by the folder that it makes.
 """
 
 from __future__ import annotations
@@ -10,9 +11,15 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
+import pickle
+import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,7 +41,7 @@ from proptrain.disk_model import load_disk_model
 from proptrain.json_lines import open_lines
 from proptrain.persistence import load_model, save_model
 from reliability.fuzz import read_spoilt
-from reliability.outcomes import BEGINNING, add_outcome, faults_in, ready
+from reliability.outcomes import BEGINNING, add_outcome, chosen, faults_in, ready
 from reliability.readers import Files, Reader, all_readers, sign_model
 
 COMMAND = "python -m reliability.harm"
@@ -45,35 +52,57 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def main(
     out: Annotated[Path, typer.Option(help="File to add lines to; what is in it stays.")],
+    only: Annotated[list[str] | None, typer.Option(help="Only cases of these names.")] = None,
 ) -> None:
     """Read each file that was made to harm, and tell what came of it."""
     with (
         tempfile.TemporaryDirectory() as place,
         open_lines(ready(out), faults_in, BEGINNING) as (file, before),
     ):
-        for case in all_cases(Path(place)):
-            fault = f"made to harm: {case.name}"
-            if fault not in before:
-                (outcome,) = outcomes_of(case)
-                is_broken = outcome.startswith("broken")
-                told = "broken" if is_broken else outcome
-                add_outcome(file, fault, [told], f"{COMMAND} --out FILE", told=outcome)
-                say(f"{fault}: {outcome}")
+        cases = {case.name: case for case in all_cases(Path(place))}
+        for name in chosen(only, cases):
+            fault = f"made to harm: {name}"
+            if fault in before:
+                say(f"{fault}: in {out} already")
+                continue
+            outcomes = list(outcomes_of(cases[name]))
+            told = ["broken" if one.startswith("broken") else one for one in outcomes]
+            command = f'{COMMAND} --only "{name}" --out FILE'
+            add_outcome(file, fault, told, command, told=dict(Counter(outcomes)))
+            say(f"{fault}: {dict(Counter(outcomes))}")
 
 
-def outcomes_of(case: Reader) -> Iterator[str]:
-    """Yield what came of reading the files as they are."""
-    return read_spoilt(case, range(1), 0, make=lambda reader, *_: dict(reader.files))
+@dataclass(frozen=True)
+class Case:
+    """One or more sets of files, each made when it is its turn, and what reads them."""
+
+    name: str
+    make: Callable[[], Sequence[Files]]
+    read: Callable[[Path], Any]
 
 
-def all_cases(work: Path) -> Iterator[Reader]:
-    """Make all harmful files, each when it is its turn; some take seconds."""
+def outcomes_of(case: Case) -> Iterator[str]:
+    """Yield what came of reading each set of files as it is."""
+    versions = case.make()
+    reader = Reader(case.name, {}, case.read)
+    return read_spoilt(reader, range(len(versions)), 0, make=lambda _, n, __: dict(versions[n]))
+
+
+def all_cases(work: Path) -> Iterator[Case]:
+    """Yield all harmful files."""
     whole = {reader.name: reader for reader in all_readers(work)}
     yield from _texts()
     yield from _packed()
+    yield from _claims(whole["model folder"].files)
     yield from _parquet()
     yield from _descriptions()
+    yield from _leading_out(whole)
     yield from _models(whole["model folder"].files, work)
+    yield from _planted(whole.values(), work / "planted")
+
+
+def _one(name: str, make: Callable[[], Files], read: Callable[[Path], Any]) -> Case:
+    return Case(name, lambda: [make()], read)
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -89,16 +118,16 @@ def _build(at: Path, name: str) -> Any:
     return build_graph([at / name], at / "built", memory="64GB")
 
 
-def _texts() -> Iterator[Reader]:
+def _texts() -> Iterator[Case]:
     def table(long_id: str, long_label: str) -> Files:
         rows = [f"n{node},{node % 7},{'ab'[node % 2]}" for node in range(20_000)]
         rows[7], rows[9] = f"{long_id},1,a", f"n9,1,{long_label}"
         return {"nodes.csv": "\n".join(["id,size,topic", *rows, ""]).encode()}
 
     read = partial(_read_tables, nodes="nodes.csv")
-    yield Reader("an endless id in CSV", table("x" * 40_000, "a"), read)
-    yield Reader("an endless label in CSV", table("n7", "x" * 40_000), read)
-    yield Reader("a label of 5,000 digits in CSV", table("n7", "9" * 5000), read)
+    yield _one("an endless id in CSV", lambda: table("x" * 40_000, "a"), read)
+    yield _one("an endless label in CSV", lambda: table("n7", "x" * 40_000), read)
+    yield _one("a label of 5,000 digits in CSV", lambda: table("n7", "9" * 5000), read)
 
 
 def _gzipped(beginning: bytes, line: bytes, n_bytes: int) -> bytes:
@@ -113,25 +142,38 @@ def _gzipped(beginning: bytes, line: bytes, n_bytes: int) -> bytes:
 # --- archives -----------------------------------------------------------------------------------
 
 
-def _packed() -> Iterator[Reader]:
-    nodes = {"nodes.csv.gz": _gzipped(b"id,topic\n", b"1,2\n", 250 * _MB)}
-    yield Reader("a table of 250 MB in .csv.gz", nodes, partial(_read_tables, nodes="nodes.csv.gz"))
-    edges = {"edges.csv.gz": _gzipped(b"source,target\n", b"1,2\n", 250 * _MB)}
-    yield Reader("edges of 250 MB in .csv.gz", edges, partial(_build, name="edges.csv.gz"))
+def _packed() -> Iterator[Case]:
+    def packed(name: str, header: bytes) -> Callable[[], Files]:
+        return lambda: {name: _gzipped(header, b"1,2\n", 250 * _MB)}
+
+    nodes, edges = "nodes.csv.gz", "edges.csv.gz"
+    yield _one("a table of 250 MB in .csv.gz", packed(nodes, b"id,topic\n"),
+               partial(_read_tables, nodes=nodes))  # fmt: skip
+    yield _one("edges of 250 MB in .csv.gz", packed(edges, b"source,target\n"),
+               partial(_build, name=edges))  # fmt: skip
+    yield _archive("a zip bomb of 400 MB in .npz", lambda: _bomb(zipfile.ZIP_DEFLATED))
     for name, packing in (("bzip2", zipfile.ZIP_BZIP2), ("LZMA", zipfile.ZIP_LZMA)):
-        yield _archive(f"a member of 400 MB packed by {name}", _unlimited(packing))
-    small, n = {"labels": np.zeros(1, np.int8)}, 7 * _MB
+        yield _archive(f"a member of 400 MB packed by {name}", partial(_unlimited, packing))
+    yield _archive("a sparse matrix of bytes in .npz", _sparse_of_bytes)
+    yield _archive("dense features of bytes in .npz", _dense_of_bytes)
+
+
+def _archive(name: str, make: Callable[[], bytes]) -> Case:
+    return _one(name, lambda: {"a.npz": make()}, lambda at: read_npz(at / "a.npz"))
+
+
+def _sparse_of_bytes() -> bytes:
+    n = 7 * _MB
     row = {"adj_matrix.indptr": np.array([0, n]), "adj_matrix.shape": np.array([1, 1])}
     parts = {"adj_matrix.data": np.zeros(n, np.uint8), "adj_matrix.indices": np.zeros(n, np.uint8)}
-    yield _archive("a sparse matrix of bytes in .npz", _npz({**small, **row, **parts}))
+    return _npz({"labels": np.zeros(1, np.int8), **row, **parts})
+
+
+def _dense_of_bytes() -> bytes:
+    row = {"adj_matrix.indptr": np.zeros(2, np.int8), "adj_matrix.shape": np.array([1, 1])}
     none = {"adj_matrix.data": np.ones(0), "adj_matrix.indices": np.ones(0, np.int32)}
-    row["adj_matrix.indptr"] = np.zeros(2, np.int8)
     dense = {"attr_matrix": np.zeros((1, 20 * _MB), np.bool_)}
-    yield _archive("dense features of bytes in .npz", _npz({**small, **row, **none, **dense}))
-
-
-def _archive(name: str, content: bytes) -> Reader:
-    return Reader(name, {"a.npz": content}, lambda at: read_npz(at / "a.npz"))
+    return _npz({"labels": np.zeros(1, np.int8), **row, **none, **dense})
 
 
 def _npz(arrays: dict[str, Any]) -> bytes:
@@ -140,8 +182,8 @@ def _npz(arrays: dict[str, Any]) -> bytes:
     return target.getvalue()
 
 
-def _unlimited(packing: int) -> bytes:
-    """Return an archive that claims 200 bytes for a member of 400 MB."""
+def _bomb(packing: int) -> bytes:
+    """Return an archive with a member of 400 MB of zeros."""
     target = io.BytesIO()
     with (
         zipfile.ZipFile(target, "w", packing) as archive,
@@ -149,26 +191,68 @@ def _unlimited(packing: int) -> bytes:
     ):
         for _ in range(400):
             member.write(bytes(_MB))
-    content = bytearray(target.getvalue())
+    return target.getvalue()
+
+
+def _unlimited(packing: int) -> bytes:
+    """Return an archive that claims 200 bytes for a member of 400 MB."""
+    content = bytearray(_bomb(packing))
     directory = content.index(b"PK\x01\x02")
     content[directory + 24 : directory + 28] = (200).to_bytes(4, "little")
     return bytes(content)
 
 
-def _parquet() -> Iterator[Reader]:
-    n = 1500
-    ids = pa.array([f"n{node}" for node in range(n)])
-    often = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["a" * _MB])
-    topic = pa.array(["a", "b"] * (n // 2))
-    nodes = _parquet_of({"id": ids, "words": often, "topic": topic})
+def _claims(model: Files) -> Iterator[Case]:
+    """Yield headers that claim 10^12 rows, wherever there are arrays."""
+    header = io.BytesIO()
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 3)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    huge, packed = header.getvalue() + bytes(64), io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for part in ("data", "indices", "indptr", "shape"):
+            archive.writestr(f"adj_matrix.{part}.npy", huge)
+    claim = "a header claiming 10^12 rows"
+    yield _one(
+        f"{claim} in .npy", lambda: {"a.npy": huge}, lambda at: open_features(at / "a.npy", 3)
+    )
+    yield _archive(f"{claim} in .npz", packed.getvalue)
+    for name, encoder in ((claim, packed.getvalue), ("a zip bomb of 400 MB", _deflated)):
+        make = partial(_with_encoder, model, encoder)
+        yield _one(f"{name} in an encoder", make, load_model)
+
+
+def _deflated() -> bytes:
+    return _bomb(zipfile.ZIP_DEFLATED)
+
+
+def _with_encoder(model: Files, encoder: Callable[[], bytes]) -> Files:
+    return sign_model({**model, "encoder.skops": encoder()})
+
+
+def _parquet() -> Iterator[Case]:
+    def words() -> tuple[Any, Any, Any]:
+        n = 1500
+        ids = pa.array([f"n{node}" for node in range(n)])
+        often = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["a" * _MB])
+        return ids, often, pa.array(["a", "b"] * (n // 2))
+
+    def nodes() -> Files:
+        ids, often, topic = words()
+        return {"nodes.parquet": _parquet_of({"id": ids, "words": often, "topic": topic})}
+
+    def edges() -> Files:
+        ids, often, _ = words()
+        return {"edges.parquet": _parquet_of({"source": ids, "target": often})}
+
+    def features() -> Files:
+        zeros = pa.array(np.zeros(2 * _MB, np.float32))
+        return {"features.parquet": _parquet_of({f"c{place}": zeros for place in range(100)})}
+
     read = partial(_read_tables, nodes="nodes.parquet")
-    yield Reader("a long text in every row of Parquet", {"nodes.parquet": nodes}, read)
-    edges = {"edges.parquet": _parquet_of({"source": ids, "target": often})}
-    yield Reader("an endless id in Parquet", edges, partial(_build, name="edges.parquet"))
-    zeros = pa.array(np.zeros(2 * _MB, np.float32))
-    features = _parquet_of({f"c{place}": zeros for place in range(100)})
-    yield Reader("equal numbers in Parquet", {"features.parquet": features},
-                 lambda at: open_features(at / "features.parquet", 3))  # fmt: skip
+    yield _one("a long text in every row of Parquet", nodes, read)
+    yield _one("an endless id in Parquet", edges, partial(_build, name="edges.parquet"))
+    yield _one("equal numbers in Parquet", features,
+               lambda at: open_features(at / "features.parquet", 3))  # fmt: skip
 
 
 def _parquet_of(columns: dict[str, Any]) -> bytes:
@@ -180,11 +264,11 @@ def _parquet_of(columns: dict[str, Any]) -> bytes:
 # --- models and graphs --------------------------------------------------------------------------
 
 
-def _descriptions() -> Iterator[Reader]:
+def _descriptions() -> Iterator[Case]:
     readers: dict[str, Callable[[Path], Any]] = {"model.json": load_model}
     readers |= {"disk_model.json": load_disk_model, "manifest.json": DiskGraph}
     for name, read in readers.items():
-        yield Reader(f"{name} without an end", {}, partial(_linked, name=name, read=read))
+        yield _one(f"{name} without an end", dict, partial(_linked, name=name, read=read))
 
 
 def _linked(at: Path, name: str, read: Callable[[Path], Any]) -> None:
@@ -192,20 +276,67 @@ def _linked(at: Path, name: str, read: Callable[[Path], Any]) -> None:
     read(at)
 
 
-def _models(files: Files, work: Path) -> Iterator[Reader]:
+def _leading_out(whole: dict[str, Reader]) -> Iterator[Case]:
+    """Yield descriptions that name a whole file which lies beside their folder."""
+    described = {
+        "graph folder": ("manifest.json", "degrees.npy"),
+        "model folder": ("model.json", "arrays.safetensors"),
+        "model folder from disk": ("disk_model.json", "weights.safetensors"),
+    }
+    for which, (description, name) in described.items():
+        reader = whole[which]
+        for how, path in (("a path", f"../elsewhere/{name}"), ("a link", name)):
+            make = partial(_naming, reader, description, name, path)
+            read = partial(_with_elsewhere, name=name, reader=reader, is_link=how == "a link")
+            yield _one(f"{how} out of a {which}", make, read)
+
+
+def _naming(reader: Reader, description: str, name: str, path: str) -> Files:
+    """Return files whose description calls one of them by another path, checksums and all."""
+    if path == name:
+        return reader.files
+    named = json.dumps(name).encode()
+    told = reader.sign(reader.files)[description]
+    if named not in told:
+        raise RuntimeError(f"{description} does not name {name}.")
+    other = {**reader.files, path: reader.files[name]}
+    other[description] = told.replace(named, json.dumps(path).encode())
+    return {key: content for key, content in reader.sign(other).items() if key != path}
+
+
+def _with_elsewhere(at: Path, name: str, reader: Reader, *, is_link: bool) -> None:
+    elsewhere = at.parent / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    shutil.copy(at / name, elsewhere / name)
+    if is_link:
+        (at / name).unlink()
+        (at / name).symlink_to(elsewhere / name)
+    reader.read(at)
+
+
+def _models(files: Files, work: Path) -> Iterator[Case]:
     for scheme in (
         {"name": "PPR", "alpha": 0.1, "steps": 10**9},
         {"name": "Exact", "alpha": 1e-9, "tol": 1e-300},
     ):
-        told = json.loads(files["model.json"])
-        told["parameters"]["scheme"] = scheme
-        model = sign_model({**files, "model.json": json.dumps(told).encode()})
-        yield Reader(f"a model that propagates without an end, {scheme['name']}", model, load_model)
+        name = f"a model that propagates without an end, {scheme['name']}"
+        yield _one(name, partial(_with_scheme, files, scheme), load_model)
+    other = partial(_with_encoder, files, partial(_other_settings, files))
+    yield _one("an encoder with other settings than ours", other, load_model)
+    yield _one("an endless id in a model", lambda: _with_long_id(work / "named"), load_model)
+
+
+def _with_scheme(files: Files, scheme: dict[str, Any]) -> Files:
+    told = json.loads(files["model.json"])
+    told["parameters"]["scheme"] = scheme
+    return sign_model({**files, "model.json": json.dumps(told).encode()})
+
+
+def _other_settings(files: Files) -> bytes:
     encoder = skops.io.loads(files["encoder.skops"], trusted=["numpy.dtype"])
     encoder.set_params(n_jobs=200)
-    model = sign_model({**files, "encoder.skops": skops.io.dumps(encoder)})
-    yield Reader("an encoder with other settings than ours", model, load_model)
-    yield Reader("an endless id in a model", _with_long_id(work / "named"), load_model)
+    content: bytes = skops.io.dumps(encoder)
+    return content
 
 
 def _with_long_id(folder: Path) -> dict[str, bytes]:
@@ -217,6 +348,62 @@ def _with_long_id(folder: Path) -> dict[str, bytes]:
     told = json.loads(files["nodes.json"])
     told["values"][7] = "x" * 40_000
     return sign_model({**files, "nodes.json": json.dumps(told).encode()})
+
+
+# --- pickles ------------------------------------------------------------------------------------
+
+
+class Payload:
+    """Unpickled, it makes a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        """Tell pickle to make the folder."""
+        return (os.mkdir, (self.path,))
+
+
+def _planted(readers: Iterable[Reader], trace: Path) -> Iterator[Case]:
+    """Yield a pickle in each file of each reader, as each format can hold one."""
+    for reader in readers:
+        make = partial(with_pickles, reader, trace)
+        read = partial(_without_trace, reader=reader, trace=trace)
+        yield Case(f"pickles planted in {reader.name}", make, read)
+
+
+def with_pickles(reader: Reader, trace: Path) -> list[Files]:
+    """Return the files of a reader with a pickle in one of them, each in turn."""
+    found: list[Files] = []
+    for name, content in reader.files.items():
+        for spoilt in _pickled(content, trace):
+            files = {**reader.files, name: spoilt}
+            with suppress(ValueError):  # if the description itself is spoilt
+                files = reader.sign(files)
+            found.append(files)
+    return found
+
+
+def _pickled(content: bytes, trace: Path) -> list[bytes]:
+    """Return what a file would be with a pickle in it: bare, as an array, in an archive."""
+    payload, array, archive = Payload(trace), io.BytesIO(), io.BytesIO()
+    pickled = pickle.dumps(payload)
+    np.save(array, np.array([payload], dtype=object), allow_pickle=True)
+    found = [pickled, array.getvalue()]
+    if content.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(content)) as opened, zipfile.ZipFile(archive, "w") as new:
+            for name in opened.namelist():
+                new.writestr(name, array.getvalue() if name.endswith(".npy") else pickled)
+        found.append(archive.getvalue())
+    return found
+
+
+def _without_trace(at: Path, reader: Reader, trace: Path) -> Any:
+    try:
+        return reader.read(at)
+    finally:
+        if trace.exists():
+            raise RuntimeError("a pickle was run")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every classifier on numbers from hell: python -m reliability.hell [--large] [--only WORD].
+"""Every classifier on numbers from hell: python -m reliability.hell --out FILE [--large].
 
 A case ends well with finite probabilities that sum to 1, or with one of our errors, which names
 the cause and says what to do. All else is broken, a warning of NumPy's that leaks out included.
@@ -30,13 +30,12 @@ from proptrain import (
 )
 from proptrain.cli.console import say
 from proptrain.data.graph import Graph
-from proptrain.errors import ProptrainError
-from proptrain.experiments.versions import code_digest
+from proptrain.errors import InvalidInputError, ProptrainError
 from proptrain.json_lines import open_lines
 from reliability.hell_cases import Case, Problem, all_cases
 from reliability.outcomes import BEGINNING, add_outcome, faults_in, ready
 
-RESULTS = Path("docs/results/reliability/hell.jsonl")
+COMMAND = "python -m reliability.hell"
 WELL = "finite probabilities that sum to 1"
 
 Run = Callable[[Problem], list[Any]]
@@ -62,8 +61,8 @@ def from_disk(make: Callable[[], Any]) -> Run:
 
     def run(problem: Problem) -> list[Any]:
         n_nodes = np.shape(problem.y)[0]
-        no_graph = problem.graph is None or isinstance(problem.graph, str)
-        graph = Graph.without_edges(n_nodes) if no_graph else as_graph(problem.graph, n_nodes)
+        given = problem.graph
+        graph = Graph.without_edges(n_nodes) if given is None else as_graph(given, n_nodes)
         with tempfile.TemporaryDirectory() as folder:
             save_graph(graph, Path(folder) / "graph", n_blocks=2)
             how = {"memory": "64GB", "stopping": problem.stopping, "scratch": folder}
@@ -125,36 +124,61 @@ ON_LARGE = {
     if name in ("PTA", "PTA from disk", "PTA+", "LP", "LP, row", "MLP", "GCN", "APPNP", "C&S")
 }
 """One of each kind: these take minutes each."""
+IN_MEMORY = {name: run for name, run in WHO.items() if "from disk" not in name}
+"""Those that can make a graph of the features themselves."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
 def main(
+    out: Annotated[Path, typer.Option(help="File to add lines to, a line a case.")],
     large: Annotated[
         bool, typer.Option("--large", help="Also 5,000 classes, a hub of 10^6 neighbours …")
     ] = False,
-    only: Annotated[str, typer.Option(help="Cases with this word in their name.")] = "",
-    out: Annotated[Path, typer.Option(help="File for the results, a line a case.")] = RESULTS,
+    only: Annotated[
+        str, typer.Option(help="The case of this name, or cases with this in their names.")
+    ] = "",
 ) -> None:
     """Fit every classifier to every case; what is in the file is not done again."""
     with open_lines(ready(out), faults_in, BEGINNING) as (file, done):
-        for case in all_cases():
-            fault = f"numbers from hell: {case.group}: {case.name}"
-            if fault in done or (case.is_large and not large) or only not in fault:
+        for name, case in choose(only, large=large).items():
+            fault = f"numbers from hell: {name}"
+            if fault in done:
+                say(f"{fault}: in {out} already")
                 continue
             start = time.perf_counter()
-            runs = ON_LARGE if case.is_large else WHO
-            ends = {who: end_of(case, run) for who, run in runs.items()}
+            ends = {who: end_of(case, run) for who, run in who_tries(case).items()}
             broken = {who: end for who, end in ends.items() if end[0].startswith("broken")}
             for who, (outcome, message) in broken.items():
                 say(f"{case.group}, {case.name}, {who}: {outcome}: {message}")
-            command = f"python -m reliability.hell{' --large' if case.is_large else ''}"
+            how = f'--only "{name}"{" --large" if case.is_large else ""}'
             add_outcome(
-                file, fault, (outcome for outcome, _ in ends.values()), command,
+                file, fault, (outcome for outcome, _ in ends.values()),
+                f"{COMMAND} {how} --out FILE",
                 messages=messages_of(ends), seconds=round(time.perf_counter() - start),
-                code=code_digest(),
             )  # fmt: skip
+
+
+def choose(only: str, *, large: bool) -> dict[str, Case]:
+    """Return the cases by their names: the one that is called so, or all with it in their names."""
+    cases = {f"{case.group}: {case.name}": case for case in all_cases()}
+    found = {name: case for name, case in cases.items() if only in name}
+    found = {only: cases[only]} if only in cases else found
+    found = {name: case for name, case in found.items() if large or not case.is_large}
+    if not found:
+        raise InvalidInputError(
+            f"No case has {only!r} in its name. Give part of one such as {next(iter(cases))!r}; "
+            "large ones need --large."
+        )
+    return found
+
+
+def who_tries(case: Case) -> dict[str, Run]:
+    """Return who can be given a case."""
+    if case.is_large:
+        return ON_LARGE
+    return IN_MEMORY if case.group == "features, graph by knn" else WHO
 
 
 def end_of(case: Case, run: Run) -> tuple[str, str]:
@@ -189,4 +213,4 @@ def messages_of(ends: dict[str, tuple[str, str]]) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    cli.main(app, "python -m reliability.hell")
+    cli.main(app, COMMAND)

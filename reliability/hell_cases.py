@@ -117,6 +117,13 @@ def _sparse_filled(X: Any, value: float) -> Any:
     return matrix
 
 
+def _damaged(matrix: Any, part: str, place: int, value: int) -> Any:
+    """Return a matrix with a wrong number in its ``indices``, ``indptr``, ``row`` or the like."""
+    changed = matrix.copy()
+    getattr(changed, part)[place] = value
+    return changed
+
+
 FEATURES: dict[str, Callable[[Any], Any]] = {
     "1e30 in one cell of a labelled node": lambda X: _set(X, 0, 0, 1e30),
     "1e30 in one cell of an unlabelled node": lambda X: _set(X, -1, 0, 1e30),
@@ -179,6 +186,13 @@ FEATURES: dict[str, Callable[[Any], Any]] = {
     "sparse, int64 numbers": lambda X: _sparse(X).astype(np.int64),
     "sparse, 64-bit indices": lambda X: _sparse(X, indices=_sparse(X).indices.astype(np.int64)),
     "sparse by columns": lambda X: sp.csc_array(_sparse(X)),
+    "sparse, an index beyond": lambda X: _damaged(_sparse(X), "indices", 0, 10**6),
+    "sparse, an index below 0": lambda X: _damaged(_sparse(X), "indices", 0, -5),
+    "sparse, indptr falling": lambda X: _damaged(_sparse(X), "indptr", 3, 10**6),
+    "sparse, indptr beyond": lambda X: _damaged(_sparse(X), "indptr", -1, 10**6),
+    "sparse by columns, an index beyond": lambda X: _damaged(
+        sp.csc_array(_sparse(X)), "indices", 0, 10**6
+    ),
     "sparse, repeated entries": lambda X: sp.coo_array(
         (np.ones(90), (np.arange(90) % N, np.zeros(90, int))), shape=X.shape
     ),
@@ -187,11 +201,11 @@ FEATURES: dict[str, Callable[[Any], Any]] = {
 NEW = ("1e30 everywhere", "3e38 everywhere", "both signs of 3e38 in a row", "1e300", "all zeros",
        "denormals of float32 (1e-40)", "NaN", "inf", "big-endian float32", "Fortran order",
        "not contiguous", "read-only", "float16", "one column", "no row", "sparse",
-       "sparse, 1e30", "complex")  # fmt: skip
+       "sparse, 1e30", "sparse, an index beyond", "complex")  # fmt: skip
 KNN = ("1e30 everywhere", "3e38 everywhere", "1e15", "columns from 1e-30 to 1e30", "all zeros",
        "denormals of float32 (1e-40)", "1e-30", "constant columns", "some rows all zeros",
        "float16", "big-endian float32", "sparse", "sparse, 1e30", "sparse, denormals",
-       "sparse, no entry", "one column", "NaN")  # fmt: skip
+       "sparse, no entry", "sparse, an index beyond", "one column", "NaN")  # fmt: skip
 
 
 def _star(graph: Any) -> Any:
@@ -225,6 +239,10 @@ GRAPHS: dict[str, Callable[[Any], Any]] = {
         (_read_only(graph.data), _read_only(graph.indices), _read_only(graph.indptr)),
         shape=graph.shape,
     ),
+    "an index beyond": lambda graph: _damaged(graph, "indices", 0, 10**6),
+    "an indptr that falls": lambda graph: _damaged(graph, "indptr", 3, 10**6),
+    "an indptr beyond": lambda graph: _damaged(graph, "indptr", -1, 10**6),
+    "a row beyond": lambda graph: _damaged(sp.coo_array(graph), "row", 0, 10**6),
     "booleans": lambda graph: graph.astype(bool),
     "integers": lambda graph: graph.astype(np.int8),
     "complex": lambda graph: graph.astype(complex),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,8 +36,15 @@ class Job:
     is_absent: Callable[[Path], bool] = lambda path: not path.exists()
     content: Callable[[Path], str | None] = lambda path: digest(path)
     """Tells one complete output from another; None for one that is not complete."""
-    grows: bool = False
-    """Whether the output is added to, and never replaced."""
+    is_so_far: Callable[[str, str, str], bool] | None = None
+    """If the output is added to and never replaced: whether one lies between two complete ones."""
+    seconds_of_writing: float = 0.02
+    """From the first thing written to the last, about; the outputs are small."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether the output is added to, and never replaced."""
+        return self.is_so_far is not None
 
 
 def _fit(seed: int, *how: str) -> tuple[str, ...]:
@@ -96,18 +104,34 @@ def _graph_content(path: Path) -> str | None:
     return str([digest(one) for one in sorted(path.iterdir()) if one.is_file()])
 
 
+_PAGES = ("README.md", "report.html")
+
+
 def _runs_content(path: Path) -> str | None:
-    """Return "whole" for a folder of runs whose files are: its times are never the same."""
+    """Return the runs of a folder but for their seconds, and hashes of its pages."""
     try:
         runs = read_runs(path / FILE_NAME)
     except ProptrainError:
         return None
-    page, readme = path / "report.html", path / "README.md"
-    if page.exists() and not page.read_text().rstrip().endswith("</html>"):
+    if (path / FILE_NAME).read_bytes().count(b"\n") != len(runs):  # one was made twice
         return None
-    if readme.exists() and "How this was made" not in readme.read_text():
-        return None
-    return "whole" if len(runs) <= 4 else None
+    told = [{**run.to_json(), "seconds": None} for run in runs]
+    return json.dumps({"runs": told, **{name: digest(path / name) for name in _PAGES}})
+
+
+def _is_between(content: str, old: str, new: str) -> bool:
+    """Tell whether a folder has the first of the new runs, and pages that are whole or absent."""
+    told, before, after = (json.loads(one) for one in (content, old, new))
+    if told["runs"] != after["runs"][: len(told["runs"])]:
+        return False
+    return all(told[name] in (None, before[name], after[name]) for name in _PAGES)
+
+
+def _has_no_run(path: Path) -> bool:
+    """Tell whether a folder has nothing of a reproduction's but the file that runs are added to."""
+    runs = path / FILE_NAME
+    is_empty = not runs.exists() or b"\n" not in runs.read_bytes()
+    return is_empty and not any((path / name).exists() for name in _PAGES)
 
 
 _REPRODUCE = ("reproduce", "table5", "--dataset", "cora", "--method", "LP", "--workers", "1")
@@ -130,7 +154,7 @@ JOBS = {
             lambda path: not (path / "manifest.json").exists(), _graph_content),
         Job("reproduce", (*_REPRODUCE, "--runs", "2", "--out", "runs"),
             (*_REPRODUCE, "--runs", "1", "--out", "runs"), "runs",
-            lambda path: not (path / FILE_NAME).exists(), _runs_content, grows=True),
+            _has_no_run, _runs_content, _is_between, seconds_of_writing=0.3),
         Job("save", ("save", "model-1", "saved", "--overwrite"),
             ("save", "model-2", "saved", "--overwrite"), "saved", content=_model_content),
     )
@@ -192,6 +216,11 @@ def left_beside(output: Path) -> list[Path]:
     return [one for one in output.parent.iterdir() if one.name.startswith(f".{output.name}.")]
 
 
+def left_inside(output: Path) -> list[Path]:
+    """Return what writers have left inside an output: hidden files, and a build not finished."""
+    return [] if output.is_file() else [*output.rglob(".*"), *output.glob("building")]
+
+
 def state_of(job: Job, output: Path, old: str | None, new: str | None) -> State:
     """Tell what is in the place of an output."""
     if job.is_absent(output):
@@ -199,6 +228,8 @@ def state_of(job: Job, output: Path, old: str | None, new: str | None) -> State:
     content = job.content(output)
     if content is None:
         return "half"
-    if job.grows:
-        return "whole so far"
-    return "complete new" if content == new else "complete old" if content == old else "half"
+    if content in (old, new):
+        return "complete new" if content == new else "complete old"
+    if job.is_so_far is None or old is None or new is None:
+        return "half"
+    return "whole so far" if job.is_so_far(content, old, new) else "half"

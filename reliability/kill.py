@@ -22,16 +22,15 @@ import typer
 
 from proptrain import cli
 from proptrain.cli.console import say
+from proptrain.experiments.store import FILE_NAME
 from proptrain.json_lines import open_lines
 from reliability import forked
-from reliability.jobs import JOBS, Job, clear, left_beside, prepare, put, state_of
-from reliability.outcomes import BEGINNING, add_outcome, ready, tried_in
+from reliability.jobs import JOBS, Job, clear, left_beside, left_inside, prepare, put, state_of
+from reliability.outcomes import BEGINNING, add_outcome, chosen, ready, tried_in
 
 COMMAND = "python -m reliability.kill"
 _BATCH = 10
 """Kills of a line, so that little is lost if this is stopped itself."""
-_WRITING = 0.02
-"""Seconds; the outputs are small."""
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -42,16 +41,17 @@ def main(
     job: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(JOBS)}.")] = None,
     seed: Annotated[int, typer.Option(help="Of the moments.")] = 0,
     writing: Annotated[
-        bool, typer.Option("--writing", help="Kill only within 20 ms of the first thing written.")
+        bool, typer.Option("--writing", help="Kill only soon after the first thing is written.")
     ] = False,
 ) -> None:
     """Kill each command at random moments, and look at what it leaves."""
     forked.load()
     with open_lines(ready(out).resolve(), tried_in, BEGINNING) as (file, before), workplace():
-        for name in job or JOBS:
+        for name in chosen(job, JOBS):
             fault = f"kill -9 while {name} writes" if writing else f"kill -9 during {name}"
             batches = range(before[fault] // _BATCH, -(-kills // _BATCH))
             if not batches:
+                say(f"{fault}: in {out} already")
                 continue
             with Victim(JOBS[name]) as victim:
                 for batch in batches:
@@ -86,23 +86,29 @@ class Victim:
 
     def __enter__(self) -> Victim:
         """Run it to its end, for the outputs and for how long it takes."""
-        self.old = self._finished(self.job.other)
+        self.old = self.finished(self.job.other)
         put(self.output, self.kept)
         start = time.monotonic()
-        self.new = self._finished(self.job.words)
+        self.new = self.finished(self.job.words)
         self.seconds = time.monotonic() - start
+        if self.old == self.new:
+            raise RuntimeError(f"{self.job.name}: the old output cannot be told from the new one.")
         return self
 
     def __exit__(self, *_: object) -> None:
         clear(self.output)
         clear(self.kept)
 
-    def _finished(self, words: tuple[str, ...]) -> str:
+    def finished(self, *commands: tuple[str, ...]) -> str:
+        """Return the output of commands, one after the other, that nothing happens to."""
         clear(self.output)
-        ended = forked.run(words, self.log)
+        for words in commands:
+            ended = forked.run(words, self.log)
+            if ended.code:
+                raise RuntimeError(f"{words} failed without any fault: {ended.said}")
         content = self.job.content(self.output)
-        if ended.code or content is None:
-            raise RuntimeError(f"{words} failed without any fault: {ended.said}")
+        if content is None:
+            raise RuntimeError(f"{commands} left no whole output without any fault.")
         return content
 
     def kill(self, moments: random.Random, *, writing: bool = False) -> str:
@@ -112,7 +118,7 @@ class Victim:
             running = forked.Running(self.job.words, self.log)
             ended = self._until_it_writes(running) if writing else None
             if ended is None:
-                most = _WRITING if writing else 1.1 * self.seconds
+                most = self.job.seconds_of_writing if writing else 1.1 * self.seconds
                 ended = running.wait(moments.uniform(0, most))
             if ended is None:
                 running.kill()
@@ -124,11 +130,19 @@ class Victim:
         return self.judge()
 
     def _until_it_writes(self, running: forked.Running) -> forked.Ended | None:
-        """Wait for the first file that is hidden beside the output."""
-        while not left_beside(self.output):
+        """Wait for the first file that is hidden beside the output, or the first run in it."""
+        before = self._signs()
+        while self._signs() == before:
             if (ended := running.wait(0.0002)) is not None:
                 return ended
         return None
+
+    def _signs(self) -> object:
+        """Return what changes when the first thing is written."""
+        if not self.job.grows:
+            return bool(left_beside(self.output))
+        runs = self.output / FILE_NAME
+        return runs.stat().st_size if runs.exists() else 0
 
     def judge(self) -> str:
         """Tell what is there, and whether the same command finishes."""
@@ -138,8 +152,8 @@ class Victim:
         again = forked.run(self.job.words, self.log)
         if again.code or self.job.content(self.output) != self.new:
             return f"{state}, but the same command does not finish: {again.said[-200:]}"
-        if left_beside(self.output):
-            return f"{state}, but files are left beside it"
+        if left := [*left_beside(self.output), *left_inside(self.output)]:
+            return f"{state}, but {left[0].name} is left over"
         return state
 
 

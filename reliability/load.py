@@ -1,4 +1,4 @@
-"""Is the estimate of memory and time any good? python -m reliability.load.
+"""Is the estimate of memory and time any good? python -m reliability.load run --out FILE.
 
 Each fit has a process of its own: what it takes at its peak, beside what it had before, is held
 against the estimate that is told before a fit. Seconds are those that the processor spent.
@@ -22,13 +22,12 @@ import typer
 from proptrain import cli, graph_from_edges
 from proptrain.cli.console import say
 from proptrain.experiments.methods import METHODS
-from proptrain.experiments.versions import code_digest
 from proptrain.json_lines import open_lines
 from proptrain.memory import peak_memory, resident_memory
 from proptrain.workload import FitSizes, estimate_fit
-from reliability.outcomes import BEGINNING, add_outcome, faults_in, ready
+from reliability.outcomes import BEGINNING, add_outcome, chosen, faults_in, ready
 
-RESULTS = Path("docs/results/reliability/load.jsonl")
+COMMAND = "python -m reliability.load"
 FACTOR = 3
 """An estimate is right if the peak is neither above it nor less than it by more than this."""
 N_EPOCHS = 5
@@ -39,27 +38,30 @@ PROBLEMS = {
     "many classes": FitSizes(20_000, 120_000, 32, 300),
     "sparse": FitSizes(60_000, 300_000, 4_000, 8, n_stored=2_400_000),
 }
-TRIED = [
+_TRIED = [
     *(("PTA", name) for name in PROBLEMS),
     *((method, "sparse") for method in ("PTA+", "LP", "GCN", "APPNP#", "C&S")),
     ("DAGNN", "many classes"),
     ("MLP", "wide"),
 ]
+FITS = {f"{method}, {name}": (method, name) for method, name in _TRIED}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
 def run(
-    out: Annotated[Path, typer.Option(help="File for the results, a line a fit.")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="File to add lines to, a line a fit.")],
+    only: Annotated[list[str] | None, typer.Option(help='Such as "PTA, wide".')] = None,
 ) -> None:
     """Hold estimates against peaks; what is in the file is not done again."""
     with open_lines(ready(out), faults_in, BEGINNING) as (file, done):
-        for method, name in TRIED:
-            fault = f"load: {method}, {name}"
+        for what in chosen(only, FITS):
+            fault = f"load: {what}"
             if fault in done:
+                say(f"{fault}: in {out} already")
                 continue
-            command = [sys.executable, "-m", "reliability.load", "one", method, name]
+            command = [sys.executable, "-m", "reliability.load", "one", *FITS[what]]
             ended = subprocess.run(command, capture_output=True, text=True, check=False)
             if ended.returncode:
                 say(f"{fault}: {ended.stderr[-300:]}")
@@ -68,10 +70,8 @@ def run(
             ratio = told["estimate"] / told["peak"]
             outcome = f"estimate within {FACTOR} of the peak" if 1 <= ratio <= FACTOR else "off"
             say(f"{fault}: {ratio:.2f} × the peak, {outcome}")
-            add_outcome(
-                file, fault, [outcome], "python -m reliability.load run",
-                ratio=round(ratio, 3), **told, code=code_digest(),
-            )  # fmt: skip
+            how = f'{COMMAND} run --only "{what}" --out FILE'
+            add_outcome(file, fault, [outcome], how, ratio=round(ratio, 3), **told)
 
 
 @app.command()
@@ -128,4 +128,4 @@ def problem(sizes: FitSizes) -> tuple[Any, Any, Any]:
 
 
 if __name__ == "__main__":
-    cli.main(app, "python -m reliability.load")
+    cli.main(app, COMMAND)

@@ -49,9 +49,11 @@ def _spoil_member(archive: bytes, random: Random) -> bytes:
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         members = {name: opened.read(name) for name in opened.namelist()}
     spoilt, target = spoil_files(members, random), io.BytesIO()
-    with zipfile.ZipFile(target, "w", random.choice((0, zipfile.ZIP_DEFLATED))) as opened:
+    packing = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    with zipfile.ZipFile(target, "w") as opened:
         for name, content in spoilt.items():
-            opened.writestr(name, content)
+            # By its name alone a member would carry the time, and no two archives would be alike.
+            opened.writestr(zipfile.ZipInfo(name), content, packing)
     return target.getvalue()
 
 

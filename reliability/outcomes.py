@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from proptrain.experiments.versions import code_digest
+from proptrain.errors import InvalidInputError
+from proptrain.experiments.versions import package_digest
 from proptrain.json_lines import LineFile
 
 BEGINNING = b'{"fault": '
@@ -21,7 +22,7 @@ def add_outcome(
     """Write what was tried, its outcomes by name, and by which command and code."""
     counts = Counter(outcomes)
     line = {"fault": fault, "tried": counts.total(), "outcome": dict(counts), "command": command}
-    file.add({**line, "code": code_digest(), **measured})
+    file.add({**line, "code": package_digest(), **measured})
 
 
 def faults_in(lines: bytes) -> set[str]:
@@ -35,6 +36,15 @@ def tried_in(lines: bytes) -> Counter[str]:
     for line in map(json.loads, lines.splitlines()):
         found[line["fault"]] += line["tried"]
     return found
+
+
+def chosen(asked: Sequence[str] | None, known: Iterable[str]) -> list[str]:
+    """Return the names that were asked for, all if none was; raise for one that is not known."""
+    known = list(known)
+    for name in asked or ():
+        if name not in known:
+            raise InvalidInputError(f"There is no {name!r}. Ask for one of: {'; '.join(known)}.")
+    return list(asked or known)
 
 
 def ready(path: Path) -> Path:

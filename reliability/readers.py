@@ -1,7 +1,9 @@
 """Every reader with a set of whole files, what reads and uses them, and what signs them anew.
 
 Models and graphs carry checksums, which are no signature: a stranger can compute them anew. So
-most of what is spoilt is signed again, or the checksum would be all that was ever tried.
+most of what is spoilt is signed again, or the checksum would be all that was ever tried. Not what
+an unfinished build has left: its notes name the user's own files by path, size and time, and it is
+the disk that spoils them.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +28,7 @@ from proptrain.bench.timing import Timed
 from proptrain.cli.doubts import read_audit
 from proptrain.cli.predict import new_nodes
 from proptrain.cli.predict_disk import tables_from_disk
-from proptrain.data.disk import DiskGraph
+from proptrain.data.disk import DiskGraph, OnPart
 from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_nodes import open_features, open_labels
 from proptrain.data.npz import read_npz, write_npz
@@ -38,6 +41,9 @@ from proptrain.experiments.store import read_runs
 from proptrain.persistence import load_model, save_model
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.schemes import PPR
+from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
+from proptrain.train.snapshot import Keeper, Snapshot, signed
+from proptrain.train.stopping import StoppingNodes
 
 Files = Mapping[str, bytes]
 _N_NODES = 24
@@ -52,6 +58,8 @@ class Reader:
     files: Files
     read: Callable[[Path], Any]
     sign: Callable[[Files], dict[str, bytes]] = dict
+    begins_anew: bool = False
+    """Whether what is spoilt is made again; the result must then be that of the whole files."""
 
 
 def all_readers(work: Path) -> list[Reader]:
@@ -63,6 +71,8 @@ def all_readers(work: Path) -> list[Reader]:
     _write_models(work, tables)
     _write_lines(work)
     _write_audit(work)
+    whole = _write_unfinished(work)
+    _train(_Folder(None, work / "snapshot"))
     for name in ("edges.csv", "nodes.csv"):
         (work / f"{name}.gz").write_bytes(gzip.compress((work / name).read_bytes(), mtime=0))
 
@@ -70,7 +80,8 @@ def all_readers(work: Path) -> list[Reader]:
         return {name: (work / name).read_bytes() for name in names}
 
     def folder(name: str) -> Files:
-        return {path.name: path.read_bytes() for path in sorted((work / name).iterdir())}
+        paths = [path for path in sorted((work / name).rglob("*")) if path.is_file()]
+        return {path.relative_to(work / name).as_posix(): path.read_bytes() for path in paths}
 
     csv, parquet = ("edges.csv", "nodes.csv"), ("edges.parquet", "nodes.parquet")
     packed = ("edges.csv.gz", "nodes.csv.gz")
@@ -101,6 +112,10 @@ def all_readers(work: Path) -> list[Reader]:
                lambda at: read_audit(load_model(work / "model"), at / "audit.csv")),
         Reader("report --audit, JSON", files("audit.json"),
                lambda at: read_audit(load_model(work / "model"), at / "audit.json")),
+        Reader("unfinished build", folder("unfinished"),
+               partial(_finish, edges=work / "edges.csv", whole=whole), begins_anew=True),
+        Reader("training snapshot", folder("snapshot"), lambda at: _train(_Folder(at)),
+               _sign_snapshot),
     ]  # fmt: skip
 
 
@@ -165,6 +180,47 @@ def _read_audit(at: Path) -> Any:
     return read_done(at / "audit.jsonl")
 
 
+def _finish(at: Path, edges: Path, whole: dict[str, bytes]) -> None:
+    """Go on with a build; what it comes to must be what it would have been without a fault."""
+    _begin(edges, at).verify()
+    found = {path.name: path.read_bytes() for path in at.iterdir()}
+    assert found == whole, "another graph"
+
+
+def _begin(edges: Path, out: Path, on_part: OnPart = lambda _: None) -> DiskGraph:
+    how: dict[str, Any] = {"weight": "weight", "n_blocks": 2, "renumber": True}
+    return build_graph([edges], out, memory="64GB", on_part=on_part, **how)
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """Keeps a training's snapshot in a folder, and has it go on from the one in another."""
+
+    first: Path | None
+    place: Path | None = None
+
+    def load(self) -> Snapshot | None:
+        return None if self.first is None else Snapshot.read(self.first)
+
+    def save(self, snapshot: Snapshot) -> None:
+        if self.place is not None:
+            self.place.mkdir(exist_ok=True)
+            snapshot.write(self.place)
+
+
+def _train(keeper: Keeper) -> None:
+    random = np.random.default_rng(0)
+    classes = np.arange(_N_NODES) % 2
+    soft = np.eye(2, dtype=np.float32)[classes]
+    features = random.random((_N_NODES, 3), dtype=np.float32) + soft[:, :1]
+    nodes = np.arange(0, _N_NODES, 3)
+    n_epochs = 3 if isinstance(keeper, _Folder) and keeper.first is None else 5
+    settings = TrainSettings(n_hidden=4, max_epochs=n_epochs, dropout=0.5)
+    stop = StoppingNodes(nodes, classes[nodes], soft)
+    trained = train_predictor(features, soft, stop, settings=settings, batch_size=10, keeper=keeper)
+    predict_probabilities(trained.weights, features)
+
+
 # --- signing ------------------------------------------------------------------------------------
 
 
@@ -197,6 +253,11 @@ def _sign_graph(files: Files) -> dict[str, bytes]:
         one["sha256"] = _sha256(files.get(one["name"], b""))
     told["checksum"] = _sha256(json.dumps(told, sort_keys=True).encode())
     return {**files, "manifest.json": json.dumps(told).encode()}
+
+
+def _sign_snapshot(files: Files) -> dict[str, bytes]:
+    numbers = json.loads(files["numbers.json"])
+    return {**files, "numbers.json": signed(numbers, files.get("arrays.safetensors", b""))}
 
 
 # --- whole files --------------------------------------------------------------------------------
@@ -236,6 +297,25 @@ def _write_models(work: Path, tables: Tables) -> None:
     graph = DiskGraph(work / "graph")
     fitted = fit_from_disk(classifier, graph, data.features, y, memory="64GB")
     save_disk_model(work / "disk", classifier, fitted, graph, **kept)
+
+
+class _Stop(BaseException):
+    """What no handler takes for its own, as a kill is."""
+
+
+def _write_unfinished(work: Path) -> dict[str, bytes]:
+    """Leave a build as a kill in its second sorting would; returns the files of the graph."""
+
+    def stop_at(share: float) -> None:
+        done.append(share)
+        if sum(done) > 0.85:
+            raise _Stop
+
+    done: list[float] = []
+    _begin(work / "edges.csv", work / "whole")
+    with suppress(_Stop):
+        _begin(work / "edges.csv", work / "unfinished", stop_at)
+    return {path.name: path.read_bytes() for path in (work / "whole").iterdir()}
 
 
 def _write_audit(work: Path) -> None:

@@ -1,4 +1,4 @@
-"""Thousands of fits in one process: python -m reliability.soak [--fits 10000].
+"""Thousands of fits in one process: python -m reliability.soak --fits 10000 --out FILE.
 
 Memory must stay flat, and every fit of a kind must end with the same bits as its first.
 """
@@ -27,12 +27,12 @@ from proptrain import (
 )
 from proptrain.cli.console import say
 from proptrain.data.synthetic import power_law_graph
-from proptrain.experiments.versions import code_digest
+from proptrain.experiments.versions import package_digest
 from proptrain.json_lines import open_lines
 from proptrain.memory import resident_memory
 from reliability.outcomes import BEGINNING, add_outcome, faults_in, ready
 
-RESULTS = Path("docs/results/reliability/soak.jsonl")
+COMMAND = "python -m reliability.soak"
 SHORT: dict[str, Any] = {"max_epochs": 10, "n_hidden": 16, "random_state": 0}
 KINDS: dict[str, Callable[[], Any]] = {
     "PTA": lambda: PTAClassifier(device="cpu", **SHORT),
@@ -52,8 +52,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def soak(
+    out: Annotated[Path, typer.Option(help="File to add the line to.")],
     fits: Annotated[int, typer.Option(min=100, help="Number of fits.")] = 10_000,
-    out: Annotated[Path, typer.Option(help="File for the result.")] = RESULTS,
 ) -> None:
     """Fit a small graph again and again, all kinds of classifiers in turn.
 
@@ -64,12 +64,12 @@ def soak(
         if fault in done:
             say(f"{out} has this already; remove its line to repeat it.")
             return
-        code = code_digest()  # now: files may change while it runs
+        code = package_digest()  # now: files may change while it runs
         outcomes, memory, seconds = run(fits)
         warm, end = memory[len(memory) // 10], memory[-1]
         outcomes.append("memory flat" if abs(end - warm) <= FLAT else "memory grew")
         add_outcome(
-            file, fault, outcomes, f"python -m reliability.soak --fits {fits}",
+            file, fault, outcomes, f"{COMMAND} --fits {fits} --out FILE",
             memory_after_warm_up=warm, memory_at_end=end, most_memory=max(memory),
             seconds=round(seconds), kinds=list(KINDS), code=code,
         )  # fmt: skip
@@ -112,4 +112,4 @@ def digest_of(classifier: Any, features: Any, y: Any, graph: Any) -> str:
 
 
 if __name__ == "__main__":
-    cli.main(app, "python -m reliability.soak")
+    cli.main(app, COMMAND)

@@ -33,12 +33,12 @@ class OneProcess:
     def see(self, folder):
         assert folder.local is not None
 
-    def hire(self, n_workers, device):
+    def hire(self, n_workers, device, *, waits=False):
         assert n_workers is None
         return Trainers(1, by_torch=isinstance(device, torch.device))
 
     def train(self, job, trainers, storage, on_epoch=None):
-        trained = job.run(ALONE, None, torch.device("cpu") if trainers.by_torch else None)
+        trained = job.run(ALONE, None, torch.device("cpu") if trainers.by_torch else None, self)
         for epoch, accuracy in enumerate(trained.history.stop_accuracy):
             if on_epoch is not None:
                 on_epoch(epoch, accuracy)

@@ -24,16 +24,17 @@ def descendants(*pids):
     return found
 
 
-def own_processes(title):
-    """Return the ids of those that come of this process and whose command line begins so."""
-    found = []
-    for pid in descendants(os.getpid()):
+def own_processes(title=""):
+    """Return those that come of this process and whose command line begins so: by id, the line."""
+    found = {}
+    for pid in sorted(descendants(os.getpid())):
         try:
             line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
         except OSError:
             continue
-        found += [pid] if line.startswith(title) else []
-    return sorted(found)
+        if line.startswith(title) and _begun(pid) is not None:
+            found[pid] = line.replace("\0", " ").strip()
+    return found
 
 
 class Descent:

@@ -13,7 +13,6 @@ import csv
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,15 +23,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import ray
 import scipy.sparse as sp
 import torch
+from pyarrow import fs
 
 import engine_laws as laws
+import s3_server
 from processes import kill_tree, own_processes
 from proptrain import PTAClassifier, fit_from_disk
+from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
+from proptrain.data.shared import SharedFolder
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.errors import (
     ClusterError,
@@ -62,9 +66,7 @@ class Network:
         self.into_second = []
         if closed:
             self._put_second_behind_a_link()
-        with socket.socket() as free:
-            free.bind((self.first, 0))
-            self.address = f"{self.first}:{free.getsockname()[1]}"
+        self.address = f"{self.first}:{s3_server.free_port(self.first)}"
 
     def _put_second_behind_a_link(self):
         self.first, self.second = "10.77.0.1", "10.77.0.2"
@@ -117,6 +119,15 @@ def start_second(cluster):
     wait_for(has_come)
 
 
+def started_store(network):
+    """Start a server that speaks S3, and have all who are started later find it."""
+    if not s3_server.is_there():
+        return None
+    where = (network.first, s3_server.free_port(network.first))
+    os.environ.update(s3_server.environment(*where))
+    return s3_server.start(*where)
+
+
 def wait_for(what, seconds=120):
     end = time.monotonic() + seconds
     while not what():
@@ -140,6 +151,7 @@ def made_problem(folder):
         y=np.load(folder / "big" / "labels.npy"),
         signal=signal,
         fixed=fixed,
+        undisturbed=None,
         wanted=LocalEngine(graph).propagate(signal, PPR(), fixed=fixed),
     )
 
@@ -205,13 +217,19 @@ class Steps:
         return len(before & after)
 
 
-def differences(made, on_step=None):
-    got = RayEngine(made.graph).propagate(made.signal, PPR(), fixed=made.fixed, on_step=on_step)
+class LargeEngine(RayEngine):
+    """The engine as it is for large graphs, whose entries have no numbers."""
+
+    _is_small = False
+
+
+def differences(made, on_step=None, engine=LargeEngine):
+    got = engine(made.graph).propagate(made.signal, PPR(), fixed=made.fixed, on_step=on_step)
     return {"difference": float(abs(got - made.wanted).max())}
 
 
 def propagation(made, cluster):
-    return differences(made)
+    return {**differences(made), "small": differences(made, engine=RayEngine)["difference"]}
 
 
 def weighted_with_nodes_apart():
@@ -232,7 +250,7 @@ def contract(made, cluster):
         folder, n = made.folder / f"contract-{len(adjacency)}-{kind}-{n_blocks}", len(adjacency)
         order = random.permutation(n) if kind == "row" else None
         save_graph(Graph(sp.csr_array(adjacency)), folder, n_blocks=n_blocks, order=order)
-        return RayEngine(folder, kind)
+        return (LargeEngine if n_blocks % 2 else RayEngine)(folder, kind)
 
     with Steps(made.folder / "contract.steps") as steps:
         for kind in ("symmetric", "row"):
@@ -310,7 +328,9 @@ def a_link_cut(made, cluster):
     if not cluster.network.into_second:
         return {"left_out": "there is no link without a namespace"}
     start_second(cluster)
-    return lost_in_mid_propagation(made, "cut", cluster.network.cut)
+    told = lost_in_mid_propagation(made, "cut", cluster.network.cut)
+    kill_tree(cluster.second)  # cut off, Ray's own processes do not end when they are told to
+    return told
 
 
 @dataclass(frozen=True)
@@ -339,8 +359,16 @@ def classifier(**how):
     return PTAClassifier(random_state=0, **how)
 
 
+def weights_apart(one, other):
+    pairs = [(one.trained.weights[name], array) for name, array in other.trained.weights.items()]
+    return max(float(abs(a - b).max()) for a, b in pairs)
+
+
 def fitted_by_two(made, notes):
-    """Fit here, and on the cluster by two trainers; returns how far they are from each other."""
+    """Fit here, and on the cluster by two trainers; returns how far they are from each other.
+
+    The first time nobody is disturbed, and who comes later is compared with that as well.
+    """
     noting, seen = Noting(path=str(notes)), []
     features = np.load(made.features, mmap_mode="r")
     local = fit_from_disk(classifier(), made.graph, features, made.y, memory="64GB")
@@ -350,7 +378,7 @@ def fitted_by_two(made, notes):
             n_workers=2, on_epoch=lambda epoch, _: seen.append((epoch, notes.stat().st_size)),
         )  # fmt: skip
         told = ours.distributions[np.arange(N)]
-    pairs = [(ours.trained.weights[name], array) for name, array in local.trained.weights.items()]
+    made.undisturbed = made.undisturbed or ours
     histories = [
         np.array([one.trained.history.train_loss, one.trained.history.stop_loss])
         for one in (ours, local)
@@ -358,7 +386,7 @@ def fitted_by_two(made, notes):
     same_length = histories[0].shape == histories[1].shape
     return {
         "difference": float(abs(told - local.distributions).max()),
-        "weights": max(float(abs(a - b).max()) for a, b in pairs),
+        "to_undisturbed": weights_apart(ours, made.undisturbed),
         "epochs": [len(one.trained.history.train_loss) for one in (ours, local)],
         "best": [ours.trained.best_epoch, local.trained.best_epoch],
         "losses": float(abs(histories[0] / histories[1] - 1).max()) if same_length else None,
@@ -396,14 +424,58 @@ def fitted_by_two_though(made, notes, strike):
     return {**told, "struck": len(struck), "begun": [one[0] for one in epochs_of(notes)]}
 
 
+def two_train(made, cluster):
+    """Nobody is lost."""
+    return fitted_by_two(made, made.folder / "undisturbed.epochs")
+
+
+def one_trains_judged_by_all(made, cluster):
+    """PTA itself: after each epoch its trainer has the cluster spread what it predicts."""
+    how = {"fast": False, "max_epochs": 6, "batch_size": None}
+    features = np.load(made.features, mmap_mode="r")
+    local = fit_from_disk(classifier(**how), made.graph, features, made.y, memory="64GB")
+    with work_folder(made.folder) as work:
+        given = (made.graph, made.features, made.y, RayCrew(), work)
+        ours = fit_on_cluster(classifier(**how), *given)
+        told = ours.distributions[np.arange(N)]
+    return {
+        "difference": float(abs(told - local.distributions).max()),
+        "weights": weights_apart(ours, local),
+        "accuracies": [one.trained.history.stop_accuracy for one in (ours, local)],
+        "left": len(list(made.folder.glob(".proptrain-*"))),
+    }
+
+
+def a_whole_training(made, cluster):
+    """One trains on all nodes at once, for as long as in memory, though it is killed once."""
+    notes = made.folder / "whole.epochs"
+    graph = DiskGraph(made.folder / "big" / "graph").to_graph()
+    save_graph(graph, made.folder / "in-order", n_blocks=4)
+    how = {"batch_size": None, "max_epochs": 100, "patience": 20}
+    local = classifier(**how).fit(np.load(made.features), made.y, graph=graph)
+    ours_is = classifier(**how, weighting=Noting(path=str(notes)))
+    with work_folder(made.folder) as work, struck_in_training(notes, kill_a_trainer) as struck:
+        given = (made.folder / "in-order", made.features, made.y, RayCrew(), work)
+        ours = fit_on_cluster(ours_is, *given, n_workers=1)
+        told = ours.distributions[np.arange(N)]
+    pairs = [(ours.trained.weights[name], array) for name, array in local.weights_.items()]
+    return {
+        "difference": float(abs(told - local.label_distributions_).max()),
+        "weights": max(float(abs(one - other).max()) for one, other in pairs),
+        "same_history": ours.trained.history == local.history_,
+        "epochs": local.n_iter_,
+        "struck": len(struck),
+        "begun": [one[0] for one in epochs_of(notes)],
+    }
+
+
+def kill_a_trainer():
+    os.kill(min(own_processes("ray::RayTrainWorker")), signal.SIGKILL)
+
+
 def a_trainer_killed(made, cluster):
     """Two train, and one of them is killed."""
-    notes = made.folder / "killed.epochs"
-
-    def kill_one():
-        os.kill(own_processes("ray::RayTrainWorker")[0], signal.SIGKILL)
-
-    return fitted_by_two_though(made, notes, kill_one)
+    return fitted_by_two_though(made, made.folder / "killed.epochs", kill_a_trainer)
 
 
 def a_node_replaced_in_training(made, cluster):
@@ -452,10 +524,15 @@ def proptrain(*words):
     return {"code": done.returncode, "err": done.stderr[-2000:], "out": done.stdout}
 
 
-def fit_words(made, out):
-    words = ["fit", "--edges", made.graph, "--features", made.features, "--device", "cpu"]
-    words += ["--labels", made.folder / "big" / "labels.npy", "--method", "PTA(F)", "--json"]
-    return [*words, "--out", out, "--batch-size", 500]
+def fit_words(made, out, table=None):
+    words = ["fit", "--edges", made.graph, "--method", "PTA(F)", "--json", "--device", "cpu"]
+    words += ["--out", out, "--batch-size", 500]
+    if table is not None:
+        return [*words, "--nodes", table, "--label", "topic"]
+    return [
+        *(*words, "--features", made.features),
+        *("--labels", made.folder / "big" / "labels.npy"),
+    ]
 
 
 def command_line(made, cluster):
@@ -486,6 +563,52 @@ def command_line(made, cluster):
         "difference": float(abs(a - b).max()),
         **compared(*tables.values()),
         "left": len(list(made.folder.glob(".proptrain-*"))),
+    }
+
+
+def a_node_table(made, cluster):
+    """What a table of nodes comes to on the cluster, and from disk."""
+    numbers = np.load(made.features)
+    table = pd.DataFrame(numbers, columns=[f"x{place}" for place in range(numbers.shape[1])])
+    table.insert(0, "id", np.arange(N))
+    table["topic"] = np.where(made.y < 0, "", np.char.add("class ", made.y.astype(str)))
+    table.to_csv(made.folder / "nodes.csv", index=False)
+    told, tables = {}, []
+    for engine, words in (
+        ("blocked", ["--memory", "4GB"]),
+        ("ray", ["--address", cluster.network.address, "--workers", 1]),
+    ):
+        model, out = made.folder / f"table-{engine}", made.folder / f"table-{engine}.csv"
+        given = fit_words(made, model, made.folder / "nodes.csv")
+        told[engine] = proptrain(*given, "--engine", engine, *words)
+        told[f"predict {engine}"] = proptrain("predict", model, "--out", out, "--json")
+        tables.append(out)
+    if any(one["code"] for one in told.values()):
+        return told
+    return {**told, **compared(*tables), "left": len(list(made.folder.glob(".proptrain-*")))}
+
+
+def in_a_store(made, cluster):
+    """Graph, features and all that is not finished at s3://; two train there, by torch."""
+    if cluster.store is None:
+        return {"left_out": s3_server.MISSING}
+    store = SharedFolder(f"s3://{s3_server.BUCKET}")
+    s3_server.make_bucket()
+    fs.copy_files(str(made.graph), f"{store.address}/graph", use_threads=False)
+    features = np.load(made.features, mmap_mode="r")
+    store.write("features.npy", features)
+    how = {"max_epochs": 6, "device": torch.device("cpu")}
+    local = fit_from_disk(classifier(**how), made.graph, features, made.y, memory="64GB")
+    with work_folder(store.address) as work:
+        given = (f"{store.address}/graph", f"{store.address}/features.npy", made.y, RayCrew(), work)
+        ours = fit_on_cluster(classifier(**how), *given, n_workers=2)
+        told = ours.distributions[np.arange(N)]
+    files, path = fs.FileSystem.from_uri(store.address)
+    names = [one.path for one in files.get_file_info(fs.FileSelector(path, recursive=True))]
+    return {
+        "difference": float(abs(told - local.distributions).max()),
+        "epochs": [len(one.trained.history.train_loss) for one in (ours, local)],
+        "left": [name for name in names if ".proptrain-" in name],
     }
 
 
@@ -575,7 +698,12 @@ SCENARIOS = (
     training_that_cannot_be,
     a_full_disk,
     command_line,
+    a_node_table,
+    in_a_store,
     a_worker_killed,
+    two_train,
+    one_trains_judged_by_all,
+    a_whole_training,
     a_trainer_killed,
     a_node_killed,
     a_node_replaced_in_training,
@@ -584,13 +712,43 @@ SCENARIOS = (
 )
 
 
+def left_after(cluster):
+    """End all as one would, and return what is still there after some time.
+
+    In a namespace nothing outlives this process, so that it must be looked for here.
+    """
+    ray.shutdown()
+    if cluster.store is not None:
+        kill_tree(cluster.store)
+    nodes = [node for node in (cluster.second, cluster.head) if node.poll() is None]
+    for node in nodes:
+        node.terminate()
+    with contextlib.suppress(TimeoutError):
+        wait_for(lambda: not of_ray(), 60)
+    left = of_ray()
+    for node in nodes:
+        kill_tree(node)
+    return left
+
+
+def of_ray():
+    """Return the commands that run here, but for the one that keeps the second network."""
+    return [line for line in own_processes().values() if not line.startswith("sleep")]
+
+
+def say(told):
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
+
+
 def main():
     folder = Path(sys.argv[1])
     network = Network(closed="--closed" in sys.argv)
+    store = started_store(network)  # before the nodes, which must know where it is
     port = network.address.rpartition(":")[2]
     words = (f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}/ray")
     head = start_node(folder, network.first, "--head", *words)
-    cluster = SimpleNamespace(network=network, folder=folder, head=head, second=None)
+    cluster = SimpleNamespace(network=network, folder=folder, head=head, second=None, store=store)
     made = made_problem(folder)
 
     def can_connect():
@@ -611,13 +769,8 @@ def main():
             told = scenario(made, cluster)
         except Exception:
             told = {"failed": traceback.format_exc()}
-        told |= {"scenario": scenario.__name__, "took": time.monotonic() - start}
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
-    ray.shutdown()
-    for node in (cluster.second, head):
-        if node.poll() is None:
-            kill_tree(node)
+        say(told | {"scenario": scenario.__name__, "took": time.monotonic() - start})
+    say({"scenario": "the_end", "left": left_after(cluster)})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from benchmarks.audit.task import Done, Task, code_state, list_tasks, open_done,
 from proptrain import cli
 from proptrain.cli.console import progress, results
 from proptrain.cli.data import DataDirOption
-from proptrain.errors import InvalidInputError, MissingPackageError
+from proptrain.errors import InvalidInputError, missing_extra
 from proptrain.experiments.specs import DATASETS
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -49,9 +49,10 @@ def _run(tasks: list[Task], out: Path, data_dir: Path | None) -> None:
     try:
         from benchmarks.audit.measure import measure
     except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            f"The audit is measured beside {error.name}, which is not installed. Install it with: "
-            "pip install proptrain[bench]"
+        raise missing_extra(
+            f"The audit is measured beside {error.name}, which is not installed; it comes with "
+            "proptrain's extra `bench`.",
+            "bench",
         ) from error
     with open_done(out) as (file, done):
         left = [task for task in tasks if task not in done]

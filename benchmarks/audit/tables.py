@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from benchmarks.audit.task import Done
+from benchmarks.audit.task import KINDS, RATES, Done
 from proptrain.experiments.grid import Table, counted, markdown, plus_minus, signed
 from proptrain.experiments.specs import DATASETS
 from proptrain.experiments.statistics import bootstrap_mean
@@ -45,10 +45,8 @@ def to_markdown(done: Sequence[Done]) -> str:
 def _means(done: Sequence[Done]) -> Table:
     """Compare the audit with cleanlab on the mean over all noise of each data set."""
     rows = []
-    for dataset, mine in _by_dataset(_noisy(done)).items():
-        by_seed: dict[int, list[Done]] = {}
-        for one in mine:
-            by_seed.setdefault(one.task.seed, []).append(one)
+    for dataset, by_seed in _whole_splits(_noisy(done)).items():
+        mine = [one for group in by_seed.values() for one in group]
         ours, theirs = (
             [fmean(one.measured[f"auroc {name}"] for one in group) for group in by_seed.values()]
             for name in ("audit", _CLEANLAB)
@@ -65,6 +63,20 @@ def _means(done: Sequence[Done]) -> Table:
         *("gain over cleanlab, with its 95 % interval", "splits"),
     )
     return Table("Mean AUROC over all kinds and rates of noise", header, tuple(rows))
+
+
+def _whole_splits(done: Iterable[Done]) -> dict[str, dict[int, list[Done]]]:
+    """Return the tasks by data set and split, of splits with all kinds and rates of noise.
+
+    Those that lack some would have a mean over easier ones.
+    """
+    whole: dict[str, dict[int, list[Done]]] = {}
+    for dataset, mine in _by_dataset(done).items():
+        for seed in dict.fromkeys(one.task.seed for one in mine):
+            group = [one for one in mine if one.task.seed == seed]
+            if len(group) == len(KINDS) * len(RATES):
+                whole.setdefault(dataset, {})[seed] = group
+    return whole
 
 
 def _rankings(title: str, what: str, done: Sequence[Done]) -> Table:

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from proptrain.from_disk import batch_row_bytes
 from proptrain.kernels.columns import WIDTHS
 from proptrain.propagate.cluster import task_room
+from proptrain.propagate.engine import is_large
 from proptrain.propagate.exchange import task_bytes
 
 STEPS = 10
@@ -197,7 +199,7 @@ def network_work(size: Size) -> float:
 
 def batch_row(size: Size) -> int:
     """Return the bytes that a row of a batch takes, as `fit_from_disk` reckons."""
-    return _FLOAT * (2 * size.features + 4 * size.hidden + 10 * size.columns)
+    return batch_row_bytes(size.features, size.hidden, size.columns)
 
 
 # --- one machine, from disk -----------------------------------------------------------------------
@@ -311,7 +313,9 @@ def ray_width(size: Size, machines: Machines, blocks: int, cpus: int) -> int | N
     n_rows, n_entries = -(-size.nodes // blocks), -(-size.entries // blocks)
     n_needed = min(size.nodes, n_rows + n_entries)
     room = machines.task_memory(cpus)
-    fits = [w for w in WIDTHS if task_bytes(n_needed, n_rows, n_entries, w, _FLOAT) <= room]
+    sizes = (size.nodes, n_needed, n_rows, n_entries)
+    is_numbered = not is_large(size.nodes, size.entries)
+    fits = [w for w in WIDTHS if task_bytes(*sizes, w, _FLOAT, is_numbered=is_numbered) <= room]
     return _narrowest(size.columns, fits)
 
 

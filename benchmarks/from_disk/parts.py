@@ -34,7 +34,8 @@ from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.engine import Engine, LocalEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import Scheme
-from proptrain.train.loop import Weights, predict_probabilities, train_predictor
+from proptrain.train.loop import predict_probabilities, train_predictor
+from proptrain.train.predictor import Weights
 from proptrain.train.stopping import StoppingNodes
 
 PARTS = ("build", "propagate", "train", "predict", "fit")

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from proptrain.data.dataset import Features, check_features
 from proptrain.data.extend import count_new_nodes, extend_graph
 from proptrain.data.graph import Graph
+from proptrain.data.sound import sound_matrix
 from proptrain.ensemble.predictions import (
     ensemble_predictions,
     spread_or_own,
@@ -197,10 +198,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         same. ``alone`` is the one for new nodes that are told from features alone.
 
         >>> from proptrain import PTAClassifier
-        >>> y = ["left", "left", "left", "right", "right", None]
+        >>> y, path = ["left"] * 20 + ["right"] * 20 + [None], [(i, i + 1) for i in range(40)]
         >>> clf = PTAClassifier(max_epochs=30, random_state=0)
-        >>> path = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
-        >>> _ = clf.fit(np.eye(6), y, graph=path, stopping=[1, 2, 3])
+        >>> _ = clf.fit(np.eye(41), y, graph=path, stopping=range(10, 30))
         >>> T = clf.find_temperature()
         >>> p = clf.predict_proba() ** (1 / T)
         >>> bool(np.allclose(p / p.sum(axis=1, keepdims=True), clf.predict_proba(calibrated=True)))
@@ -265,11 +265,21 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return estimator
 
     def _calibrated(self, told: NDArray[np.float64], *, alone: bool = False) -> NDArray[np.float64]:
-        from proptrain.insight.calibration import with_temperature
+        from proptrain.insight.calibration import FEWEST, with_temperature
 
-        return with_temperature(told, self.find_temperature(alone=alone))
+        temperature, n_held_out = self.find_temperature(alone=alone), len(self.stopping_)
+        if n_held_out < FEWEST:
+            warnings.warn(
+                f"Calibration by {n_held_out} held-out labels is mostly chance: at least {FEWEST} "
+                "are needed for a temperature to believe. Give more labels, or hold more of them "
+                "back: stopping_fraction (--stopping).",
+                UserWarning,
+                stacklevel=3,
+            )
+        return with_temperature(told, temperature)
 
     def _features_of(self, X: Any, *, reset: bool = False) -> Features:
+        X = sound_matrix(X, "Features")  # before scikit-learn computes with it
         try:
             with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused
                 checked = validate_data(
@@ -407,9 +417,13 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``factors`` (C,) multiply the classes of what is spread, not of a node's own prediction.
         """
         engine = self._enlarged(edges, len(new))
-        told = np.concatenate([self.probabilities_, new])
+        told = np.concatenate([self._signal(), new])
         scores = ensemble_predictions(told, engine, self._scheme())
         return spread_or_own(scores[self.graph_.n_nodes :] * factors, new)
+
+    def _signal(self) -> NDArray[np.float32]:
+        """Return what is spread over the graph in step 3, shape (n, C)."""
+        return np.asarray(self.probabilities_)
 
     def _known_among(self, n_new: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the class codes of the fitted and that many new nodes, and who of them trains."""
@@ -511,6 +525,8 @@ def _unusable(error: TypeError | ValueError) -> InvalidInputError:
         told = told.partition("\n")[0]  # without the numbers, or who else would take them
     kind = WrongTypeError if isinstance(error, TypeError) else InvalidInputError
     told = " ".join(told.split()).rstrip(".")  # in one line, as all of our messages
+    if "is expecting" in told:
+        return kind(f"{told}. Give the columns that it was fitted to, in the same order.")
     return kind(
         f"{told}. Features must be a matrix of finite numbers, dense or sparse, with a "
         "row for each node: fill or drop what is missing, and turn text into numbers."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from ipaddress import ip_address
 
 from proptrain.errors import ClusterError, InvalidInputError
 
@@ -64,3 +65,27 @@ def _greeted(there: socket.socket) -> bytes | None:
     except OSError:  # nothing more in time, or hung up
         pass
     return said
+
+
+def is_same_address(one: str, other: str) -> bool:
+    """Tell whether two addresses are of one cluster: the same port of the same machine.
+
+    A head has many names, so it is what they stand for that is compared. What stands for this
+    machine alone is taken for any: who is connected to a cluster runs on one of its machines.
+
+    >>> is_same_address("localhost:6379", "10.0.0.1:6379"), is_same_address("::1:1", "::1:2")
+    (True, False)
+    """
+    (host, _, port), (other_host, _, other_port) = one.rpartition(":"), other.rpartition(":")
+    if port != other_port:
+        return False
+    found, others = _stands_for(host), _stands_for(other_host)
+    return bool(found & others) or any(ip_address(ip).is_loopback for ip in found | others)
+
+
+def _stands_for(host: str) -> set[str]:
+    """Return the IP addresses of a host; none if nobody knows it."""
+    try:
+        return {str(told[4][0]) for told in socket.getaddrinfo(host, None)}
+    except OSError:
+        return set()

@@ -36,15 +36,9 @@ from proptrain.estimator import PTAClassifier
 from proptrain.files import file_of, read_description, whole_folder
 from proptrain.from_disk import FittedFromDisk
 from proptrain.model_arrays import check_array
-from proptrain.persistence import (
-    SavedModel,
-    array_from_json,
-    array_to_json,
-    parameters_to_json,
-    parse_arrays,
-    parse_encoder,
-)
-from proptrain.train.loop import Weights
+from proptrain.model_json import array_from_json, array_to_json, parameters_to_json
+from proptrain.persistence import SavedModel, parse_arrays, parse_encoder
+from proptrain.train.predictor import Weights
 
 DESCRIPTION = "disk_model.json"
 FORMAT = 1
@@ -171,7 +165,7 @@ def load_disk_model(folder: str | Path) -> DiskModel:
 def _checked(folder: Path, told: dict[str, Any]) -> DiskModel:
     files, n_nodes = told["files"], told["n_nodes"]
     classes = array_from_json(told["classes"])
-    weights = parse_arrays((folder / "weights.safetensors").read_bytes())
+    weights = parse_arrays(file_of(folder, "weights.safetensors").read_bytes())
     n_features, n_hidden = weights["weight1"].shape
     shapes = {"weight1": (n_features, n_hidden), "bias1": (n_hidden,)}
     shapes |= {"weight2": (n_hidden, len(classes)), "bias2": (len(classes),)}
@@ -180,17 +174,17 @@ def _checked(folder: Path, told: dict[str, Any]) -> DiskModel:
     arrays = {}
     wanted = {"predictions": ("f", (n_nodes, len(classes))), "given": ("i", (n_nodes,))}
     for name, (kind, size) in {**wanted, "reached": ("b", (n_nodes,))}.items():
-        arrays[name] = map_array(folder / f"{name}.npy")
+        arrays[name] = map_array(file_of(folder, f"{name}.npy"))
         if arrays[name].dtype.kind != kind or arrays[name].shape != size:
             raise FileFormatError(f"{name}.npy is of another shape than the model.")
     given = arrays["given"]
     if given.size and not -1 <= given.min() <= given.max() < len(classes):
         raise FileFormatError("given.npy must hold class codes.")
-    ids = map_array(folder / "ids.npy") if "ids.npy" in files else None
+    ids = map_array(file_of(folder, "ids.npy")) if "ids.npy" in files else None
     if ids is not None and (ids.shape != (n_nodes,) or ids.dtype.kind not in "iS"):
         raise FileFormatError("ids.npy must have an id for each node.")
     encoder = None
     if "encoder.skops" in files:
-        encoder = parse_encoder((folder / "encoder.skops").read_bytes())
+        encoder = parse_encoder(file_of(folder, "encoder.skops").read_bytes())
     return DiskModel(classes, weights, **arrays, stored_ids=ids, encoder=encoder,
                      table=told["table"])  # fmt: skip

@@ -103,6 +103,17 @@ class MissingPackageError(ProptrainError, ImportError):
     """An optional package is needed for this and is not installed."""
 
 
+def missing_extra(what: str, extra: str) -> MissingPackageError:
+    """Return the error for a package that comes with an extra of ours, and how to get it.
+
+    >>> print(missing_extra("Ray is missing.", "ray"))
+    Ray is missing. From proptrain's folder: pip install -c constraints.txt '.[ray]'
+    """
+    return MissingPackageError(
+        f"{what} From proptrain's folder: pip install -c constraints.txt '.[{extra}]'"
+    )
+
+
 def unknown_name(
     what: str, given: object, known: Iterable[str], more: str = ""
 ) -> InvalidInputError:
@@ -122,3 +133,12 @@ def check_count(name: str, given: object) -> None:
     """Raise unless an argument is a whole number, at least 1."""
     if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
         raise InvalidInputError(f"{name} must be a whole number, at least 1, got {given!r}.")
+
+
+def check_seed(given: object) -> None:
+    """Raise unless an argument is a seed that NumPy's RandomState takes."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or not 0 <= int(given) < 2**32:
+        raise InvalidInputError(
+            "A seed must be a whole number from 0 to 2³² - 1, so that the same can be drawn again; "
+            f"got {given!r}."
+        )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from proptrain.classifier import (
     GraphClassifier,
@@ -23,7 +22,7 @@ from proptrain.ensemble.predictions import (
     spread_or_own,
 )
 from proptrain.errors import InvalidInputError
-from proptrain.problem import Problem, pose_problem
+from proptrain.problem import Problem, pose_problem, random_of
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import equal_labels
 from proptrain.propagate.normalisation import Normalisation
@@ -200,7 +199,7 @@ class PTAClassifier(GraphClassifier):
         self._check_switches("clamp", "fast")
         device = torch_device(self.device)
         features = self._features_of(X, reset=True)
-        random = check_random_state(self.random_state)
+        random = random_of(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         engine, scheme = engine_on(device, problem.graph, self.normalisation), self._scheme()
         soft_labels = self._soft_labels(problem.codes, problem.train, problem.n_classes, engine)

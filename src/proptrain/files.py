@@ -8,6 +8,7 @@ import platform
 import re
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -65,7 +66,7 @@ def whole_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
                 yield temporary
                 for written in temporary.iterdir():
                     _flush(written)
-                _put_in_place(temporary, path)
+                put_in_place(temporary, path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -207,39 +208,62 @@ def _hidden_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
-def _put_in_place(folder: Path, path: Path) -> None:
-    """Give a folder its final name; what had the name before goes only once that has worked."""
+def put_in_place(folder: Path, path: Path) -> None:
+    """Give a folder its final name; what had the name before goes only once that has worked.
+
+    The folder may lie in what goes. A kill leaves the old or the new one under that name, or the
+    old one beside it, where the next writer brings it back.
+    """
     if not path.exists():
         folder.rename(path)
         return
-    before = folder.with_name(f"{folder.name}.before")
+    hidden = _hidden_beside(path)
+    before = hidden.with_name(f"{hidden.name}.before")
     path.rename(before)
     try:
-        folder.rename(path)
+        (before / folder.relative_to(path) if folder.is_relative_to(path) else folder).rename(path)
     except OSError:
         before.rename(path)
         raise
-    before.rename(folder)  # from here on it may be found in parts, and is nothing to bring back
-    shutil.rmtree(folder)
+    before.rename(hidden)  # from here on it may be found in parts, and is nothing to bring back
+    shutil.rmtree(hidden)
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder; one that leads out of it is not read."""
+    """Return the path of an ordinary file in a folder; one that leads out of it is not read."""
     path = folder / name
-    if path.resolve().parent != folder.resolve():
+    real = Path(os.path.realpath(path))  # not resolve, which fails on a link to itself
+    if real.parent != folder.resolve():
         raise FileFormatError(
-            f"Cannot use {folder}: {name} must lie in that folder itself, but leads to "
-            f"{path.resolve()}. If you made that link yourself, copy the folder with what its "
-            "links lead to."
+            f"Cannot use {folder}: {name} must lie in that folder itself, but leads to {real}. If "
+            "you made that link yourself, copy the folder with what its links lead to."
         )
+    check_ordinary(path)
     return path
+
+
+NAMED = "Write what it tells to a file first, and name that."
+"""Advice on what a user named himself, and is no part of a folder of ours."""
+
+
+def check_ordinary(path: Path, advice: str = "Make the folder that it lies in again.") -> None:
+    """Raise if there is a pipe, socket or device, which may never come to an end.
+
+    What is not there, a folder, or not to be looked at is for whoever opens it to tell.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise FileFormatError(
+            f"{path} must be an ordinary file, but is a pipe, socket or device. {advice}"
+        )
 
 
 def read_description(folder: Path, name: str) -> bytes:
     """Return the content of the file that describes a folder, if it is an ordinary one in it."""
     path = file_of(folder, name)
-    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or device may not end
-        raise FileFormatError(f"{path} must be an ordinary file. Make the folder again.")
     with path.open("rb") as file:
         content = file.read(DESCRIPTION + 1)
     if len(content) > DESCRIPTION:

@@ -1,9 +1,9 @@
-"""The three steps by a crew: blocks in, blocks out, and no matrix of all nodes anywhere.
+"""The three steps by a crew: blocks in, blocks out, and no matrix of nodes and classes anywhere.
 
 The same functions as `fit_from_disk` calls, in the same order and with the same random numbers.
 Signals are made where they are needed, block by block, from what lies in shared folders; what the
 next step needs is written there by whoever has computed it. Here are labels and flags of the nodes,
-one number each, and the network.
+one number each, the network, and features if they were given as a matrix in memory.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from proptrain.classifier import is_reached
-from proptrain.data.disk_nodes import check_rows
-from proptrain.data.mapped import parts_of
 from proptrain.data.row_parts import RowParts, numbered_from, part_name
 from proptrain.data.shared import SharedFile, SharedFolder
+from proptrain.data.shared_features import (
+    FeatureSource,
+    check_feature_rows,
+    check_features,
+    count_features,
+    shared_features,
+)
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
-from proptrain.errors import InvalidInputError, UnreadableFileError
+from proptrain.errors import UnreadableFileError, UnwritableOutputError
 from proptrain.estimator import PTAClassifier
 from proptrain.files import working_folder
 from proptrain.from_disk import (
@@ -38,19 +42,22 @@ from proptrain.from_disk import (
     roles_of,
 )
 from proptrain.kernels import OnStep
+from proptrain.problem import random_of
 from proptrain.propagate.cluster import ClusterEngine, Crew, Reference
 from proptrain.propagate.labels import one_hot
+from proptrain.propagate.normalisation import Normalisation
+from proptrain.propagate.schemes import Scheme
 from proptrain.train.backend import KERNELS
 from proptrain.train.loop import (
     OnEpoch,
     Trained,
     TrainSettings,
-    Weights,
     predict_probabilities,
     train_predictor,
 )
+from proptrain.train.predictor import Weights
 from proptrain.train.snapshot import Keeper
-from proptrain.train.stopping import StoppingNodes
+from proptrain.train.stopping import ReadOut, StoppingNodes
 from proptrain.train.team import Team, range_of
 from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting
@@ -59,15 +66,24 @@ SEEN = "seen"
 """A file by which machines find out whether they see the same folder."""
 
 
-def count_features(features: SharedFile, n_nodes: int) -> int:
-    """Return how many columns features have, or say what is wrong with the file."""
-    shape, dtype = features.folder.look(features.name)
-    if len(shape) != 2 or shape[0] != n_nodes or dtype != np.float32:
-        raise InvalidInputError(
-            f"Features must be float32, with a row for each of the graph's {n_nodes:,} nodes; "
-            f"{features.name} has {dtype} of shape {shape}."
-        )
-    return shape[1]
+def check_given(classifier: PTAClassifier, features: FeatureSource, n_nodes: int) -> None:
+    """Raise if a method or features cannot be used, before a cluster is asked."""
+    check_able(classifier)
+    check_features(features, n_nodes)
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What epochs are judged by unless by the network alone: predictions spread over the graph."""
+
+    graph: SharedGraph
+    normalisation: Normalisation
+    scheme: Scheme
+
+    def read_out(self, crew: Crew) -> ReadOut:
+        """Return what has a crew spread the predictions (n, C) of all nodes."""
+        engine = ClusterEngine(self.graph, crew, self.normalisation)
+        return lambda f: engine.propagate(f, self.scheme)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +105,20 @@ class TrainingJob:
     weighting: Weighting
     settings: TrainSettings
     seed: int
-    batch_size: int
+    batch_size: int | None
+    ensemble: Ensemble | None = None
 
-    def run(self, team: Team, keeper: Keeper | None, device: torch.device | None = None) -> Trained:
+    def run(
+        self,
+        team: Team,
+        keeper: Keeper | None,
+        device: torch.device | None = None,
+        crew: Crew | None = None,
+    ) -> Trained:
         """Train, going on from the last snapshot of a keeper, if there is one.
 
-        On a ``device`` torch computes, without one our kernels do.
+        On a ``device`` torch computes, without one our kernels do. An ensemble is the ``crew``'s.
+        One alone without a batch size makes the steps of a training in memory, to the bit.
         """
         n_nodes, trained = len(self.soft_labels), _flagged(self.trained)
         own = range_of(team, trained, n_nodes)
@@ -103,16 +127,19 @@ class TrainingJob:
             cast("NDArray[np.float32]", labels.only(own))
             for labels in (self.soft_labels, self.stop_labels)
         )
-        judged = _flagged(self.judged)
+        judged, read_out = _flagged(self.judged), None
+        if self.ensemble is not None:
+            assert crew is not None  # whoever has one to judge by has one to ask
+            read_out = self.ensemble.read_out(crew)
         return train_predictor(
             cast("NDArray[np.float32]", numbered_from(own.start, features, n_nodes)),
             soft_labels,
-            StoppingNodes(self.stop_nodes, self.stop_codes, stop_labels, rows=judged),
+            StoppingNodes(self.stop_nodes, self.stop_codes, stop_labels, read_out, rows=judged),
             weighting=self.weighting,
             settings=self.settings,
             seed=self.seed,
             backend=KERNELS if device is None else torch_backend(device),
-            batch_size=self.batch_size,
+            batch_size=self.batch_size or (None if team.size == 1 else n_nodes),
             team=team,
             keeper=keeper,
             trained_rows=trained,
@@ -127,7 +154,8 @@ def _flagged(flags: SharedFile) -> NDArray[np.int64]:
 class Trainers:
     """Who trains: so many processes, by our kernels or by torch, each with a GPU or without.
 
-    One without a GPU has so many CPUs, and as many threads.
+    One without a GPU has so many CPUs, and as many threads. With none it leaves them all to tasks
+    that it waits for.
     """
 
     n_processes: int
@@ -144,8 +172,11 @@ class TrainingCrew(Crew, Protocol):
         """Bytes that processes may have on the smallest machine."""
         ...
 
-    def hire(self, n_workers: int | None, device: Any) -> Trainers:
-        """Return who trains if so many are wanted on such a device, or raise if they cannot."""
+    def hire(self, n_workers: int | None, device: Any, *, waits: bool = False) -> Trainers:
+        """Return who trains if so many are wanted on such a device, or raise if they cannot.
+
+        ``waits``: one process, which after each epoch waits for tasks of the crew.
+        """
         ...
 
     def train(
@@ -185,6 +216,10 @@ def work_folder(beside: str | Path) -> Iterator[SharedFolder]:
         with _made(shared.within(f".proptrain-{secrets.token_hex(8)}")) as folder:
             yield folder
         return
+    if not shared.local.is_dir():  # made here, it would be on no other machine
+        raise UnwritableOutputError(
+            f"The shared folder {shared.local} does not exist. Give one that every machine sees."
+        )
     with working_folder(shared.local) as path, _made(SharedFolder(path)) as folder:
         yield folder
 
@@ -201,7 +236,7 @@ def _made(folder: SharedFolder) -> Iterator[SharedFolder]:
 def fit_on_cluster(
     classifier: PTAClassifier,
     graph: SharedGraph | str | Path,
-    features: str | Path,
+    features: FeatureSource,
     y: Any,
     crew: TrainingCrew,
     work: SharedFolder,
@@ -213,34 +248,33 @@ def fit_on_cluster(
 ) -> FittedFromDisk:
     """Fit a classifier's method and settings to a graph in a shared folder, by a crew.
 
-    ``features`` is a float32 .npy file that every machine sees; labels ``y`` (n,) are as in
+    ``features`` is a float32 .npy file that every machine sees, or any that `open_features` opens
+    here, or a matrix (n, f), of which a copy is shared; labels ``y`` (n,) are as in
     `PTAClassifier.fit`; both in the order of the graph's nodes. Soft labels, snapshots of the
     training and predictions go to ``work``, a shared folder: the result's distributions lie there.
-    Training is by ``n_workers`` processes, by default one on each machine; with the classifier's
-    ``batch_size`` None in one step for all nodes if that fits the smallest machine, else in batches
-    that do. The classifier's ``device`` is where they train: "auto" on GPUs if the cluster has any,
-    "cuda" or "cpu". Labels and predictions are propagated on CPUs.
+    Training is by ``n_workers`` processes, by default one on each machine, and by one alone if the
+    classifier is not ``fast``: it has the crew spread its predictions after each epoch. With its
+    ``batch_size`` None it is in one step for all nodes if that fits the smallest machine, else in
+    batches that do. The classifier's ``device`` is where they train: "auto" on GPUs if the cluster
+    has any, "cuda" or "cpu". Labels and predictions are propagated on CPUs.
     """
     shared = graph if isinstance(graph, SharedGraph) else SharedGraph(graph)
-    source = SharedFile.at(features)
-    shape = (shared.n_nodes, count_features(source, shared.n_nodes))
-    check_able(classifier, shape, shared.n_nodes)
-    if not classifier.fast:
-        raise InvalidInputError(
-            "On a cluster training must be stopped by the network alone (fast=True); this method "
-            "judges every epoch by an ensemble over the whole graph. Use PTA(F) instead: "
-            '--method "PTA(F)".'
-        )
-    random = check_random_state(classifier.random_state)
+    check_given(classifier, features, shared.n_nodes)
+    random = random_of(classifier.random_state)
     codes, classes, train, stop = roles_of(classifier, y, stopping, shared.n_nodes, random)
-    trainers = crew.hire(n_workers, classifier.device)
+    trainers = crew.hire(n_workers, classifier.device, waits=not classifier.fast)
     crew.see(work)
+    source = shared_features(features, shared.n_nodes, work)
+    shape = (shared.n_nodes, count_features(source, shared.n_nodes))
     engine = ClusterEngine(shared, crew, classifier.normalisation)
     task = _Task(engine, work, classifier, len(classes), on_step)
-    task.check_features(source)
-    watched = stop if stop.size else train
+    task.look_at_features(source)
     soft_labels, reached = task.spread_labels("soft", codes, train)
-    stop_labels, _ = task.spread_labels("stop", codes, watched)
+    watched, stop_labels = train, soft_labels  # judged by what it learns from, if by nothing else
+    if stop.size:
+        watched, stop_labels = stop, task.spread_labels("stop", codes, stop)[0]
+    else:
+        task.tell(1.0)
     # Whoever trains on a machine has at most a batch between them: its size is no matter of how
     # many they are, and so is the model.
     batch_size = classifier.batch_size or fitting_batch_size(
@@ -251,13 +285,14 @@ def fit_on_cluster(
         soft_labels,
         stop_labels,
         task.reached_file("soft"),
-        task.reached_file("stop"),
+        task.reached_file("stop" if stop.size else "soft"),
         watched,
         codes[watched],
         classifier._weighting(),
         classifier._settings(classifier.loss_weight),
         random.randint(2**31 - 1),
-        batch_size or shared.n_nodes,
+        batch_size,
+        None if classifier.fast else Ensemble(shared, classifier.normalisation, task.scheme),
     )
     trained = crew.train(job, trainers, work, on_epoch)
     told = cast("NDArray[np.float32]", task.predict(source, trained.weights))
@@ -274,7 +309,7 @@ class _Task:
     n_classes: int
     on_step: OnStep | None
 
-    def check_features(self, features: SharedFile) -> None:
+    def look_at_features(self, features: SharedFile) -> None:
         """Have all features looked at, before anything is made of them."""
         crew = self.engine.crew
         # As many rows as a block has: whose they are does not matter here, and a run is read fast.
@@ -328,22 +363,19 @@ class _Task:
         )
         return RowParts(graph, self.work, "told", self.n_classes)
 
+    def tell(self, share: float) -> None:
+        """Tell the share of a propagation that is done."""
+        if self.on_step is not None:
+            self.on_step(share / N_PROPAGATIONS)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The weights of near and far neighbours."""
+        return self.classifier._scheme()
+
     def _spread(self, sources: list[Reference], fixed: NDArray[np.int64] | None) -> list[Reference]:
-        def tell(share: float) -> None:
-            if self.on_step is not None:
-                self.on_step(share / N_PROPAGATIONS)
-
-        scheme = self.classifier._scheme()
-        return self.engine.spread(sources, self.n_classes, np.float32, scheme, fixed, tell)
-
-
-def check_feature_rows(features: SharedFile, rows: slice) -> int:
-    """Raise unless the features of some rows can be computed with; returns how many rows."""
-    shape, dtype = features.folder.look(features.name)
-    for part in parts_of(rows.stop - rows.start, shape[1] * dtype.itemsize):
-        some = slice(rows.start + part.start, rows.start + part.stop)
-        check_rows(features.folder.read_rows(features.name, some), features.name, some)
-    return int(rows.stop - rows.start)
+        how = (self.n_classes, np.float32, self.scheme)
+        return self.engine.spread(sources, *how, fixed, self.tell)
 
 
 def label_rows(codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:

@@ -6,19 +6,16 @@ given an engine that reads the graph from disk and arrays that lie in files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from proptrain.classifier import is_reached
 from proptrain.data.disk import DiskGraph
-from proptrain.data.disk_nodes import check_numbers
-from proptrain.data.indices import in_native_order
+from proptrain.data.disk_nodes import check_numbers, usable_features
 from proptrain.data.mapped import forget, parts_of
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
@@ -26,7 +23,7 @@ from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
 from proptrain.kernels import OnStep
 from proptrain.memory import give_back, parse_memory
-from proptrain.problem import label_roles
+from proptrain.problem import label_roles, random_of, warn_if_all_labelled
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import Scheme
@@ -34,12 +31,12 @@ from proptrain.train.backend import KERNELS
 from proptrain.train.loop import (
     OnEpoch,
     Trained,
-    Weights,
     check_batch_size,
     predict_probabilities,
     train_predictor,
 )
-from proptrain.train.stopping import StoppingNodes
+from proptrain.train.predictor import Weights
+from proptrain.train.stopping import ReadOut, StoppingNodes
 from proptrain.train.torch_backend import torch_backend
 
 N_PROPAGATIONS = 3
@@ -101,35 +98,29 @@ def fit_from_disk(
     array([0, 0, 1, 1])
     """
     disk = graph if isinstance(graph, DiskGraph) else DiskGraph(graph)
-    features = _usable(features)
-    check_able(classifier, features.shape, disk.n_nodes)
+    check_able(classifier)
+    features = usable_features(features, disk.n_nodes)
     check_numbers(features)
     device = None if classifier.device == "auto" else torch_device(classifier.device)
-    random = check_random_state(classifier.random_state)
+    random = random_of(classifier.random_state)
     codes, classes, train, stop = roles_of(classifier, y, stopping, disk.n_nodes, random)
     how: dict[str, Any] = {"memory": memory, "top": top, "scratch": scratch}
     engine = BlockedEngine(disk, classifier.normalisation, **how)
-    scheme, bounds = classifier._scheme(), list[float]()
-
-    def tell(share: float) -> None:
-        if on_step is not None:
-            on_step(share / N_PROPAGATIONS)
-
-    def spread(known: NDArray[np.int64]) -> NDArray[np.float32]:
-        how: dict[str, Any] = {"clamp": classifier.clamp, "room": engine.room, "on_step": tell}
-        told = propagate_labels(codes, known, len(classes), engine, scheme, **how)
-        bounds.append(engine.error_bound)
-        return told
-
-    soft_labels, watched = spread(train), stop if stop.size else train
-    read_out = None if classifier.fast else lambda f: ensemble_predictions(f, engine, scheme)
+    task = _Task(classifier, engine, codes, len(classes), on_step)
+    soft_labels = task.spread_labels(train)
+    if stop.size:
+        watched, stop_labels = stop, task.spread_labels(stop)
+    else:  # judged by what it learns from: the same again
+        watched, stop_labels = train, soft_labels
+        task.bounds.append(task.bounds[0])
+        task.tell(1.0)
     batch_size = classifier.batch_size or fitting_batch_size(
         disk.n_nodes, features.shape[1], classifier.n_hidden, len(classes), parse_memory(memory)
     )
     trained = train_predictor(
         features,
         soft_labels,
-        StoppingNodes(watched, codes[watched], spread(watched), read_out, engine.room),
+        StoppingNodes(watched, codes[watched], stop_labels, task.read_out, engine.room),
         weighting=classifier._weighting(),
         settings=classifier._settings(classifier.loss_weight),
         seed=random.randint(2**31 - 1),
@@ -137,14 +128,64 @@ def fit_from_disk(
         batch_size=batch_size,
         on_epoch=on_epoch,
     )
-    reached = np.empty(disk.n_nodes, dtype=bool)
-    for rows in parts_of(disk.n_nodes, 4 * len(classes)):
+    reached = _reached(soft_labels)
+    del soft_labels, stop_labels
+    told = predict_from_disk(trained.weights, features, engine, task.scheme, task.tell)
+    kept = (classes, trained, codes, stop, told, reached, batch_size)
+    return FittedFromDisk(*kept, (*task.bounds, engine.error_bound))
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What is propagated for a fit, and how far each result can be from the exact one."""
+
+    classifier: PTAClassifier
+    engine: BlockedEngine
+    codes: NDArray[np.int64]
+    n_classes: int
+    on_step: OnStep | None
+    bounds: list[float] = field(default_factory=list)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The weights of near and far neighbours."""
+        return self.classifier._scheme()
+
+    def tell(self, share: float) -> None:
+        """Tell the share of a propagation that is done."""
+        if self.on_step is not None:
+            self.on_step(share / N_PROPAGATIONS)
+
+    def spread_labels(self, known: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the soft labels (n, C) that the labels of some nodes make, in a file."""
+        told = propagate_labels(
+            self.codes,
+            known,
+            self.n_classes,
+            self.engine,
+            self.scheme,
+            clamp=self.classifier.clamp,
+            room=self.engine.room,
+            on_step=self.tell,
+        )
+        self.bounds.append(self.engine.error_bound)
+        return told
+
+    @property
+    def read_out(self) -> ReadOut | None:
+        """What predictions are judged by: propagated, unless by the network alone."""
+        if self.classifier.fast:
+            return None
+        return lambda f: ensemble_predictions(f, self.engine, self.scheme)
+
+
+def _reached(soft_labels: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return which nodes have a soft label, read a part at a time."""
+    reached = np.empty(len(soft_labels), dtype=bool)
+    for rows in parts_of(len(soft_labels), 4 * soft_labels.shape[1]):
         reached[rows] = is_reached(soft_labels[rows])
         forget(soft_labels)
-    del soft_labels
-    told = predict_from_disk(trained.weights, features, engine, scheme, tell)
-    kept = (classes, trained, codes, stop, told, reached, batch_size)
-    return FittedFromDisk(*kept, (*bounds, engine.error_bound))
+    return reached
 
 
 def predict_from_disk(
@@ -164,19 +205,14 @@ def predict_from_disk(
     return own
 
 
-def check_able(classifier: PTAClassifier, shape: tuple[int, ...], n_nodes: int) -> None:
-    """Raise unless a method can be fitted without a graph in memory, to features of this shape."""
+def check_able(classifier: PTAClassifier) -> None:
+    """Raise unless a method can be fitted without a graph in memory, and has usable settings."""
     if not isinstance(classifier, PTAClassifier) or classifier.equal_hops is not None:
         raise InvalidInputError(
             "From disk, PTA, PTA(F), PTS and PTD can be fitted; other methods need the graph in "
             "memory (--engine local)."
         )
     check_settings(classifier)
-    if len(shape) != 2 or shape[0] != n_nodes:
-        raise InvalidInputError(
-            f"Features must have a row for each of the graph's {n_nodes:,} nodes, got shape "
-            f"{shape}."
-        )
 
 
 def roles_of(
@@ -193,6 +229,7 @@ def roles_of(
             f"y must have a label or a marker for each of the graph's {n_nodes:,} nodes, got "
             f"{len(roles[0]):,}."
         )
+    warn_if_all_labelled(roles[0])
     return roles
 
 
@@ -208,16 +245,6 @@ def check_settings(classifier: PTAClassifier) -> None:
     check_batch_size(classifier.batch_size)
 
 
-def _usable(features: Any) -> Any:
-    """Return features of a kind that can be computed with, or say what they are instead."""
-    if not (isinstance(features, np.ndarray) or sp.issparse(features)):
-        raise InvalidInputError(
-            "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix, got "
-            f"{type(features).__name__} of shape {np.shape(features)}."
-        )
-    return in_native_order(features) if sp.issparse(features) else features
-
-
 def _told(weights: Weights, features: Any, engine: BlockedEngine) -> NDArray[np.float32]:
     """Return f(X) (n, C), a part at a time."""
     n_nodes, n_classes = features.shape[0], weights["weight2"].shape[1]
@@ -229,12 +256,18 @@ def _told(weights: Weights, features: Any, engine: BlockedEngine) -> NDArray[np.
     return told
 
 
+def batch_row_bytes(n_features: int, n_hidden: int, n_classes: int) -> int:
+    """Return the memory that training takes for a row of a batch.
+
+    Its features twice, hidden units with their gradients, scores, targets and more.
+    """
+    return 4 * (2 * n_features + 4 * n_hidden + 10 * n_classes)
+
+
 def fitting_batch_size(
     n_nodes: int, n_features: int, n_hidden: int, n_classes: int, memory: int
 ) -> int | None:
     """Return how many nodes can be trained on at a time within some memory; None if all can."""
-    # A row: its features twice, hidden units with their gradients, scores, targets and more. Of the
-    # limit itself, not of what is left of it: the same call shall train the same model.
-    row = 4 * (2 * n_features + 4 * n_hidden + 10 * n_classes)
-    fitting = int(_FOR_TRAINING * memory) // row
+    # Of the limit itself, not of what is left of it: the same call shall train the same model.
+    fitting = int(_FOR_TRAINING * memory) // batch_row_bytes(n_features, n_hidden, n_classes)
     return None if fitting >= n_nodes else 1 << max(0, fitting.bit_length() - 1)

@@ -15,7 +15,14 @@ from proptrain.data.npz import CSR_PARTS, check_range, checked_csr
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.train.loop import History
 
-NUMBERS = ("best_epoch_", "n_kept_", "n_iter_", "n_features_in_", "features_checksum_")
+NUMBERS = (
+    "best_epoch_",
+    "n_kept_",
+    "n_iter_",
+    "n_features_in_",
+    "features_checksum_",
+    "fell_back_",
+)
 
 
 def arrays_of(estimator: Any) -> dict[str, NDArray[Any]]:

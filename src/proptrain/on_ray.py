@@ -19,15 +19,15 @@ from typing import Any
 
 import torch
 
-from proptrain.cluster_address import check_answers
+from proptrain.cluster_address import check_answers, is_same_address
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import (
     ClusterError,
     InvalidInputError,
-    MissingPackageError,
     NotEnoughMemoryError,
     ProptrainError,
     UnwritableOutputError,
+    missing_extra,
 )
 from proptrain.fit_cluster import SEEN, Trainers, TrainingJob, sees
 from proptrain.propagate.cluster import ClusterEngine, task_room
@@ -45,9 +45,10 @@ try:
     import ray
     from ray import exceptions
 except ImportError as error:
-    raise MissingPackageError(
-        "The engine ray needs the package ray: pip install 'proptrain[ray]', here and on every "
-        "machine of the cluster."
+    raise missing_extra(
+        "Ray is missing; install the extra `ray` of proptrain, here and on every machine of the "
+        "cluster.",
+        "ray",
     ) from error
 
 RETRIES = 5
@@ -73,6 +74,8 @@ class RayCrew:
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(address)
+        else:
+            _check_connected_to(address)
 
     def __enter__(self) -> RayCrew:
         return self
@@ -126,8 +129,17 @@ class RayCrew:
                     "Give one that all share (--shared), mounted everywhere or such as s3://…."
                 )
 
-    def hire(self, n_workers: int | None, device: Any) -> Trainers:
-        """Return who trains: a process on each GPU or on each machine, unless told otherwise."""
+    def hire(self, n_workers: int | None, device: Any, *, waits: bool = False) -> Trainers:
+        """Return who trains: a process on each GPU or on each machine, unless told otherwise.
+
+        One that waits for tasks after each epoch is alone, and leaves the CPUs to them.
+        """
+        if waits and n_workers not in (None, 1):
+            raise InvalidInputError(
+                "One process trains with this method, which judges every epoch by an ensemble over "
+                f"the whole graph; got --workers {n_workers}. Leave that out, or use PTA(F)."
+            )
+        n_workers = 1 if waits else n_workers
         nodes = _nodes()
         on_gpus = _wants_gpus(device, any(node["Resources"].get("GPU", 0) >= 1 for node in nodes))
         kind = "GPU" if on_gpus else "CPU"
@@ -141,7 +153,7 @@ class RayCrew:
             )
         by_torch = on_gpus or isinstance(device, torch.device)
         n_processes = n_workers or (room if on_gpus else len(nodes))
-        n_cpus = 1 if on_gpus else _cpus_each(nodes, n_processes)
+        n_cpus = 0 if waits else 1 if on_gpus else _cpus_each(nodes, n_processes)
         return Trainers(n_processes, by_torch, on_gpus, n_cpus)
 
     def train(
@@ -172,8 +184,7 @@ class RayCrew:
             scaling_config=train.ScalingConfig(
                 num_workers=trainers.n_processes,
                 use_gpu=trainers.on_gpus,
-                # As many threads as CPUs: Ray tells the process so.
-                resources_per_worker=None if trainers.on_gpus else {"CPU": trainers.n_cpus},
+                resources_per_worker=_resources(trainers),
                 placement_strategy="SPREAD",
             ),
             run_config=train.RunConfig(
@@ -225,7 +236,11 @@ class RayEngine(ClusterEngine):
         scratch: str | Path | None = None,
     ) -> None:
         self._ray = RayCrew(address)
-        super().__init__(graph, self._ray, normalisation, scratch=scratch)
+        try:
+            super().__init__(graph, self._ray, normalisation, scratch=scratch)
+        except BaseException:
+            self._ray.__exit__()  # nobody else can
+            raise
 
     def __enter__(self) -> RayEngine:
         return self
@@ -243,11 +258,27 @@ def _connect(address: str | None) -> None:
         check_answers(address)
     try:
         ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, OSError, ValueError) as error:
+    except (ConnectionError, RuntimeError, OSError, ValueError, exceptions.RayError) as error:
+        # Ray itself says of a missing token only that it could not connect.
         raise ClusterError(
             f"The Ray cluster at {address} cannot be used: {str(error).rstrip('.')}. Start one "
-            "with ray start --head, and run this on one of its machines."
+            "with ray start --head, and run this on one of its machines. If ray start said that "
+            "token authentication is enabled, set RAY_AUTH_MODE=token here too, and have the same "
+            "~/.ray/auth_token on every machine."
         ) from error
+
+
+def _check_connected_to(address: str | None) -> None:
+    """Raise if Ray is connected to another cluster than the one asked for."""
+    if address is None or address == "auto":
+        return
+    connected: str = ray.get_runtime_context().gcs_address
+    if is_same_address(address, connected):
+        return
+    raise ClusterError(
+        f"Ray is connected to {connected} already, so that the cluster at {address} cannot be used "
+        "from here. Leave that address out, or end the connection first: ray.shutdown()."
+    )
 
 
 def _nodes() -> list[dict[str, Any]]:
@@ -276,9 +307,19 @@ def _cpus_each(nodes: Sequence[dict[str, Any]], n_processes: int) -> int:
     return max(1, fewest // on_each_machine)
 
 
+def _resources(trainers: Trainers) -> dict[str, float] | None:
+    """Return what Ray is asked for by each process that trains; it must be something."""
+    if trainers.on_gpus:
+        return None  # a GPU each
+    # As many threads as CPUs: Ray tells the process so.
+    return {"CPU": trainers.n_cpus} if trainers.n_cpus else {"memory": 1}
+
+
 def _check_room(trainers: Trainers) -> None:
     """Raise if machines were lost for good: there was room when training began."""
-    kind, n_cpus = "GPU" if trainers.on_gpus else "CPU", trainers.n_cpus
+    if not (trainers.on_gpus or trainers.n_cpus):
+        return  # it needs none of its own
+    kind, n_cpus = "GPU" if trainers.on_gpus else "CPU", max(1, trainers.n_cpus)
     room = _room(_nodes(), kind, n_cpus)
     if room < trainers.n_processes:
         raise ClusterError(
@@ -485,4 +526,4 @@ def _train_in_team(given: dict[str, Any]) -> None:
 
     device = get_device() if given["by_torch"] else None
     team = ALONE if train.get_context().get_world_size() == 1 else TorchTeam(device)
-    given["job"].run(team, _RayKeeper(), device)
+    given["job"].run(team, _RayKeeper(), device, RayCrew())  # on the connection that there is

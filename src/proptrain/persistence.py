@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 import proptrain
 from proptrain.classifier import GraphClassifier
 from proptrain.data.columns import check_encoder
 from proptrain.data.graph import Graph
-from proptrain.data.names import check_lengths
 from proptrain.data.npz import check_archive
 from proptrain.errors import (
     FileFormatError,
@@ -56,11 +54,16 @@ from proptrain.model_arrays import (
     set_arrays,
     set_numbers,
 )
+from proptrain.model_json import (
+    array_from_json,
+    array_to_json,
+    parameters_from_json,
+    parameters_to_json,
+)
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
 from proptrain.models.label_propagation import LabelPropagationClassifier
 from proptrain.plus import PTAPlusClassifier
-from proptrain.propagate import schemes
 
 FORMAT = 1
 _FILES = {"model.json", "arrays.safetensors", "nodes.json", "encoder.skops"}
@@ -75,10 +78,6 @@ _CLASSES: dict[str, type[GraphClassifier]] = {
         GNNClassifier,
         CorrectAndSmoothClassifier,
     )
-}
-_SCHEMES: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (schemes.PPR, schemes.Power, schemes.Mean, schemes.Heat, schemes.Exact)
 }
 
 
@@ -194,7 +193,7 @@ def load_model(folder: str | Path) -> SavedModel:
 
 def _read_estimator(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     kind = _CLASSES[description["class"]]
-    estimator = kind(**_parameters_from_json(description["parameters"]))
+    estimator = kind(**parameters_from_json(description["parameters"]))
     estimator.classes_ = array_from_json(description["classes"])
     estimator.graph_ = Graph(matrix_from_arrays("graph", arrays))
     set_numbers(estimator, description["numbers"])
@@ -279,74 +278,6 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
 
         contents["encoder.skops"] = skops.io.dumps(encoder)
     return contents
-
-
-def parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return a classifier's parameters as JSON holds them."""
-    written: dict[str, Any] = {}
-    for name, value in parameters.items():
-        if name == "scheme" and value is not None:
-            if type(value) not in _SCHEMES.values():
-                raise InvalidInputError(
-                    f"Only proptrain's own schemes can be saved ({', '.join(_SCHEMES)}), got "
-                    f"{type(value).__name__}."
-                )
-            numbers = {k: _plain(f"scheme.{k}", v) for k, v in asdict(value).items()}
-            written[name] = {"name": type(value).__name__, **numbers}
-        elif name == "weighting" and not isinstance(value, str):
-            written[name] = repr(value)  # prediction has no use for it; only refitting would
-        elif name == "device":
-            written[name] = value if isinstance(value, str) else str(torch.device(value))
-        elif name == "random_state" and not isinstance(value, int | np.integer | None):
-            written[name] = None
-        else:
-            written[name] = _plain(name, value)
-    return written
-
-
-def _plain(name: str, value: Any) -> str | int | float | None:
-    """Return a parameter as JSON holds it and gives it back; a tuple, say, would become a list."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if plain is None or isinstance(plain, str | int | float):
-        return plain
-    raise InvalidInputError(
-        f"To be saved, the parameter {name} must be text, a number, a boolean or None, got "
-        f"{value!r} ({type(value).__name__}). Set another with set_params(...) first."
-    )
-
-
-def _parameters_from_json(parameters: dict[str, Any]) -> dict[str, Any]:
-    scheme = parameters.get("scheme")
-    if scheme is None:
-        return parameters
-    fields = dict(scheme)
-    return {**parameters, "scheme": _SCHEMES[fields.pop("name")](**fields)}
-
-
-def array_to_json(array: NDArray[Any]) -> dict[str, Any]:
-    """Return class labels or node ids as JSON holds them."""
-    values = _checked_values(array.tolist())
-    return {"dtype": array.dtype.str if array.dtype != object else "object", "values": values}
-
-
-def array_from_json(written: dict[str, Any]) -> NDArray[Any]:
-    """Return what `array_to_json` was given."""
-    dtype = np.dtype(written["dtype"])
-    if dtype.kind not in "biufUO":
-        raise FileFormatError(f"Class labels and node ids must be text or numbers, got {dtype}.")
-    # Text gets the length that it needs: a claimed one could fill the memory.
-    return np.array(_checked_values(written["values"]), dtype=str if dtype.kind == "U" else dtype)
-
-
-def _checked_values(values: Any) -> list[Any]:
-    kinds = {type(value) for value in values}
-    if not kinds <= {str, int, float, bool}:
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InvalidInputError(
-            f"Class labels and node ids must be text or numbers to be saved, got {names}."
-        )
-    check_lengths(values, "Class labels and node ids")
-    return list(values)
 
 
 def _parse_node_ids(content: bytes | None, n_nodes: int) -> NDArray[Any] | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.base import clone
 
 from proptrain.classifier import (
     GraphClassifier,
@@ -15,12 +15,12 @@ from proptrain.classifier import (
     is_reached,
     needed,
 )
-from proptrain.data.dataset import Features
+from proptrain.data.dataset import UNLABELLED, Features
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
-from proptrain.problem import Problem, pose_problem
+from proptrain.problem import Problem, pose_problem, random_of
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.normalisation import Normalisation
@@ -28,13 +28,13 @@ from proptrain.propagate.schemes import Scheme
 from proptrain.propagate.shaping import balance_classes, sharpen, temper_mass, with_total
 from proptrain.propagate.torch_engine import engine_on
 from proptrain.propagate.trust import told_by_others, trust_labels
-from proptrain.rounds import Round, RoundLearner, joined, mean_of
+from proptrain.rounds import Round, RoundLearner, joined, mean_of, told_or
 from proptrain.train.loop import OnEpoch, predict_probabilities
 from proptrain.train.scaling import Scaling, no_scaling, to_ordinary_size
 from proptrain.train.weighting import Adaptive
 
 if TYPE_CHECKING:
-    from proptrain.data.splits import Tell
+    from proptrain.data.splits import Codes, Tell
 
 MASS_PER_CLASS = 70.0
 """Total mass of the soft labels for each class: what 20 labels spread on the paper's graphs."""
@@ -51,7 +51,8 @@ class PTAPlusClassifier(GraphClassifier):
     labels of a further round, the known labels put back in. What all rounds tell is averaged; if
     the first alone tells the stopping nodes better, it counts alone. Features are brought to
     ordinary size, and where spreading makes large classes swallow small ones, a factor
-    for each class keeps their sizes.
+    for each class keeps their sizes. Where labels alone clearly tell more than networks that were
+    trained on the features, they take the networks' place.
 
     Without stopping nodes no epoch can be chosen: every round trains for 150 epochs at most, keeps
     the mean of the later ones' weights, and the last round counts that still tells the training
@@ -86,6 +87,11 @@ class PTAPlusClassifier(GraphClassifier):
     keep_sizes : bool
         Whether a factor for each class keeps large classes from swallowing small ones when
         predictions are spread; only where labels clearly say that they do.
+    fall_back : bool
+        Whether the soft labels of step 1 take the place of what networks tell, and are spread in
+        step 3, where they clearly tell more labels: where features say little and the graph much.
+        Without stopping nodes it can take five more fits to find out, which ``on_epoch`` is not
+        told of: where labels seem to tell more, networks are trained again without a fifth of them.
     stopping_fraction : float or None
         Share of each class's labels that is kept from training and decides when to stop. None is a
         fifth where that makes 100 nodes or more, and else nothing: on citation graphs fewer mostly
@@ -98,6 +104,10 @@ class PTAPlusClassifier(GraphClassifier):
     n_kept_ : number of networks that are averaged
     trust_ : (t,) how far each training label is trusted, in the order of the training nodes
     class_factors_ : (C,) by which the classes of the spread predictions are multiplied; mostly 1
+    fell_back_ : whether labels alone tell more, so that their soft labels are what is spread. New
+        nodes with edges are told by these as well, those without by the networks
+    told_by_labels_ : (n, C) what is spread then, and None else: rows of the soft labels that the
+        first round learnt from, and of ``probabilities_`` where no label comes
     history_ : that of all trainings, one after another; ``n_iter_`` epochs in all, of which
         ``best_epoch_`` gave the last network that is kept
     label_distributions_, transduction_, reached_, soft_labels_, probabilities_, classes_
@@ -112,6 +122,8 @@ class PTAPlusClassifier(GraphClassifier):
     """
 
     _numbers = (*GraphClassifier._numbers, "n_kept_")
+    fell_back_: bool = False  # nor did models that were saved before one could
+    told_by_labels_: NDArray[np.float32] | None = None
 
     def __init__(
         self,
@@ -127,6 +139,7 @@ class PTAPlusClassifier(GraphClassifier):
         mass_per_class: float | None = MASS_PER_CLASS,
         scale_features: bool = True,
         keep_sizes: bool = True,
+        fall_back: bool = True,
         epsilon: float = 100.0,
         alpha: float = 0.1,
         steps: int = 10,
@@ -157,6 +170,7 @@ class PTAPlusClassifier(GraphClassifier):
         self.mass_per_class = mass_per_class
         self.scale_features = scale_features
         self.keep_sizes = keep_sizes
+        self.fall_back = fall_back
         self.epsilon = epsilon
         self.alpha = alpha
         self.steps = steps
@@ -191,7 +205,7 @@ class PTAPlusClassifier(GraphClassifier):
         self._check_parameters()
         device = torch_device(self.device)
         features = self._features_of(X, reset=True)
-        random = check_random_state(self.random_state)
+        random = random_of(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         engine = engine_on(device, problem.graph, self.normalisation)
         self.trust_ = self._trusted(problem, engine, random)
@@ -201,14 +215,17 @@ class PTAPlusClassifier(GraphClassifier):
         self.reached_ = is_reached(self.soft_labels_)
         scaling = self._scaling(features)
         learner = RoundLearner(self, scaling(features), problem, engine, random, device, on_epoch)
-        rounds = [learner.learn(self._first_targets(problem, engine), Adaptive(self.epsilon))]
+        soft_labels = self._first_targets(problem, engine)
+        rounds = [learner.learn(soft_labels, Adaptive(self.epsilon))]
         for _ in range(self.n_rounds):
             targets = self._next_targets(rounds[-1].scores, problem)
             rounds.append(learner.learn(targets, Adaptive(self.epsilon, self.max_gamma)))
         kept = learner.choose(rounds)
         self._keep(rounds, kept, scaling)
         self.features_checksum_ = checksum(features)
-        return self._finish(problem, spread_or_own(kept.scores, kept.probabilities))
+        tell_anew = self._trained_anew(features, problem)
+        spread = self._fall_back_from(kept, soft_labels, learner, engine, tell_anew)
+        return self._finish(problem, spread_or_own(spread.scores, spread.probabilities))
 
     def _trusted(
         self, problem: Problem, engine: Engine, random: np.random.RandomState
@@ -231,12 +248,56 @@ class PTAPlusClassifier(GraphClassifier):
         """Return what the first round learns from: the labels, propagated and shaped."""
         start = one_hot(problem.codes, problem.train, problem.n_classes)
         start[problem.train] *= self.trust_[:, np.newaxis]
-        fixed = problem.train if self.clamp else None
-        spread = engine.propagate(start, self._scheme(), fixed=fixed)
-        shaped = temper_mass(balance_classes(spread, self._evenness(problem)), self.mass_power)
+        shaped = temper_mass(self._balanced(start, problem.train, engine), self.mass_power)
         if self.mass_per_class is None:
             return shaped
         return with_total(shaped, self._total_mass(problem))
+
+    def _balanced(
+        self, start: NDArray[np.float32], known: NDArray[np.int64], engine: Engine
+    ) -> NDArray[np.float32]:
+        """Return labels that start (n, C) from the nodes ``known``, propagated and balanced."""
+        spread = engine.propagate(start, self._scheme(), fixed=known if self.clamp else None)
+        return balance_classes(spread, self._evenness(len(known), start.shape[1]))
+
+    def _fall_back_from(
+        self,
+        kept: Round,
+        soft_labels: NDArray[np.float32],
+        learner: RoundLearner,
+        engine: Engine,
+        tell_anew: Tell,
+    ) -> Round:
+        """Return what is told: by networks, or by labels where they alone clearly tell more."""
+        self.fell_back_ = False
+        self.__dict__.pop("told_by_labels_", None)  # of an earlier fit
+        if not self.fall_back:
+            return kept
+
+        def tell(learnt: Codes, nodes: Codes) -> NDArray[Any]:
+            known = np.flatnonzero(learnt != UNLABELLED)
+            start = one_hot(learnt, known, soft_labels.shape[1])
+            return learner.by_labels(self._balanced(start, known, engine)).scores[nodes]
+
+        labels = learner.by_labels(soft_labels, kept.probabilities)
+        if not learner.is_outdone(kept, labels, tell, tell_anew):
+            return kept
+        self.fell_back_, self.told_by_labels_ = True, labels.probabilities
+        self.class_factors_ = labels.class_factors
+        return labels
+
+    def _trained_anew(self, features: Features, problem: Problem) -> Tell:
+        """Return what fits networks like these to other labels, and says what they tell."""
+
+        def tell(learnt: Codes, nodes: Codes) -> NDArray[Any]:
+            # All rounds: after the first alone, good networks looked worse and useless ones better.
+            alike = clone(self).set_params(
+                fall_back=False, stopping_fraction=0.0, unlabelled=UNLABELLED, random_state=0
+            )
+            told = alike.fit(features, learnt, graph=problem.graph).label_distributions_[nodes]
+            return np.asarray(told)
+
+        return tell
 
     def _next_targets(self, scores: NDArray[Any], problem: Problem) -> NDArray[np.float32]:
         """Return what a further round learns from: sharpened predictions, known labels put in.
@@ -246,8 +307,9 @@ class PTAPlusClassifier(GraphClassifier):
         while labels are few, less than 1 if all of them together would pass the total, and never
         less than that of a node.
         """
-        predicted = balance_classes(sharpen(scores, self.sharpness), self._evenness(problem))
         total, n_known = self._total_mass(problem), len(problem.train)
+        evenness = self._evenness(n_known, problem.n_classes)
+        predicted = balance_classes(sharpen(scores, self.sharpness), evenness)
         targets = with_total(predicted, total)
         mass = max(total / len(targets), min(1.0, total / n_known))
         trust = self._trust_after(scores, problem)[:, np.newaxis]
@@ -268,12 +330,12 @@ class PTAPlusClassifier(GraphClassifier):
             return to_ordinary_size(features)
         return no_scaling(features.shape[1])
 
-    def _evenness(self, problem: Problem) -> float:
+    def _evenness(self, n_labels: int, n_classes: int) -> float:
         """Return how far the classes are balanced, from 0 to 1.
 
         With few labels chance decides how far each class's reach, with many the class's size does.
         """
-        per_class = len(problem.train) / problem.n_classes
+        per_class = n_labels / n_classes
         # Squared, so that it fades soon where labels are many: there it costs accuracy.
         return self.balance**2 / (self.balance**2 + per_class**2) if self.balance else 0.0
 
@@ -310,7 +372,19 @@ class PTAPlusClassifier(GraphClassifier):
 
     def _from_edges(self, features: Features | None, edges: Any) -> NDArray[np.float64]:
         told = self._told_by_networks(needed(features))
+        if self.fell_back_:
+            told = told_or(self._soft_labels_of_new(edges, len(told)), told)
         return self._ensembled_with(told, edges, self.class_factors_)
+
+    def _soft_labels_of_new(self, edges: Any, n_new: int) -> NDArray[np.float32]:
+        """Return what the first round would have learnt of new nodes from, but for their mass."""
+        codes, known = self._known_among(n_new)
+        start = one_hot(codes, known, len(self.classes_))
+        start[known] *= self.trust_[:, np.newaxis]
+        return self._balanced(start, known, self._enlarged(edges, n_new))[self.graph_.n_nodes :]
+
+    def _signal(self) -> NDArray[np.float32]:
+        return super()._signal() if self.told_by_labels_ is None else self.told_by_labels_
 
     def _told_by_networks(self, features: Features) -> NDArray[np.float32]:
         """Return the mean of what the networks tell, shape (m, C)."""
@@ -329,10 +403,13 @@ class PTAPlusClassifier(GraphClassifier):
         }
         own: Layout = {"soft_labels_": told, "probabilities_": told, "trust_": ("f", (None,))}
         own["class_factors_"] = ("f", (len(self.classes_),))
+        if self.fell_back_:
+            own["told_by_labels_"] = told
         return {**of_nodes, **trained, **own}
 
     def _check_parameters(self) -> None:
         self._check_switches("clamp", "trust", "learnt_trust", "scale_features", "keep_sizes")
+        self._check_switches("fall_back")
         for name, lowest in {"n_rounds": 0, "n_networks": 1}.items():
             value = getattr(self, name)
             is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)

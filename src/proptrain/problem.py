@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from proptrain.data.convert import as_graph
 from proptrain.data.dataset import Features
+from proptrain.data.disk import decoded
 from proptrain.data.graph import Graph
 from proptrain.data.knn import knn_graph
 from proptrain.data.labels import encode_labels
@@ -59,15 +61,37 @@ def pose_problem(
         )
     built = _built_graph(graph, features, len(codes), n_neighbors, random)
     train, stop = _roles(codes, classes, stopping, stopping_fraction, random)
-    if built.n_edges and (codes >= 0).all():
+    if built.n_edges:
+        warn_if_all_labelled(codes)
+    return Problem(graph=built, codes=codes, classes=classes, train=train, stop=stop)
+
+
+def random_of(state: Any) -> np.random.RandomState:
+    """Return what draws for a classifier: of its ``random_state``, as scikit-learn reads it.
+
+    >>> random_of(0).randint(10)
+    5
+    """
+    try:
+        random: np.random.RandomState = check_random_state(state)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            "random_state must be None, a whole number from 0 to 2³² - 1 or NumPy's RandomState, "
+            f"got {state!r}."
+        ) from error
+    return random
+
+
+def warn_if_all_labelled(codes: NDArray[np.int64]) -> None:
+    """Warn whoever fits if there is nothing left to tell."""
+    if (codes >= 0).all():
         warnings.warn(
             f"All {len(codes):,} nodes have a label, so this graph has nothing left to tell; "
             "the model is only of use for new nodes. Mark the nodes in question as unlabelled "
             "(-1, None, NaN), or measure accuracy with `proptrain evaluate`.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return Problem(graph=built, codes=codes, classes=classes, train=train, stop=stop)
 
 
 def label_roles(
@@ -166,14 +190,17 @@ def _one_column(y: Any) -> Any:
                 f"Labels must be one value for each node, shape (n,): {error} One-hot rows can be "
                 "passed as y.argmax(axis=1)."
             ) from error
+    kind = getattr(values.dtype, "kind", "")  # which a torch tensor's does not have
+    if kind == "S" and (values is y or all(isinstance(v, bytes) for v in y)):
+        return decoded(values, "y", LabelError)  # as of files
     # Of a list with text and NaN, NumPy would make the text "nan".
-    return np.array(y, dtype=object) if values is not y and values.dtype.kind == "U" else values
+    return np.array(y, dtype=object) if values is not y and kind in ("U", "S") else values
 
 
 def _check_discrete(known: Any) -> None:
     try:
         check_classification_targets(known)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise LabelError(
             f"{error} Labels must be text, booleans or whole numbers; group a measured number "
             "into classes first."

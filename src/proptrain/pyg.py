@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.convert import as_graph
+from proptrain.data.dataset import check_unnamed
 from proptrain.errors import LabelError
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import propagate_labels
@@ -66,6 +67,8 @@ class AddSoftLabels:
 
         graph = as_graph(data)
         labels, known = self._labels_of(data, graph.n_nodes)
+        if self.n_classes is None:
+            check_unnamed(labels)
         n_classes = self.n_classes or int(labels.max()) + 1
         engine, scheme = LocalEngine(graph, self.normalisation), self.scheme or PPR()
         spread = propagate_labels(labels, known, n_classes, engine, scheme, clamp=self.clamp)

@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.classifier import watched_nodes
-from proptrain.data.dataset import Features
+from proptrain.data.dataset import UNLABELLED, Features
+from proptrain.data.splits import Codes, Tell, cross_fit, deal_folds
 from proptrain.ensemble.predictions import ensemble_predictions
 from proptrain.problem import Problem
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import propagate_labels
-from proptrain.propagate.shaping import size_keeping
+from proptrain.propagate.shaping import size_keeping, to_rows
 from proptrain.train.loop import History, OnEpoch, Trained, TrainSettings, predict_probabilities
 from proptrain.train.stopping import ReadOut, StoppingNodes
 from proptrain.train.weighting import Weighting
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 MOST_LOST = 0.1
 """Share of the training labels that a round without stopping nodes may tell less than the first."""
 CLEARLY = 2.0
-"""Standard errors by which classes must be told better with factors than without."""
+"""Standard errors by which labels must be told better with factors than without, or by labels alone
+than by networks."""
+N_FOLDS = 5
+"""Parts that the training labels are dealt out to, each to be told by the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,62 @@ class RoundLearner:
             together = self._round(trained, mean_of([done.probabilities for done in rounds]))
             best = max(together, best, key=self._share_told)  # together, if both are as good
         return best
+
+    def by_labels(
+        self, soft_labels: NDArray[np.float32], own: NDArray[np.float32] | None = None
+    ) -> Round:
+        """Take step 3 with soft labels in the place of what networks tell.
+
+        Nodes that no label reaches have what is their ``own`` (n, C), or nothing.
+        """
+        told = told_or(soft_labels, own)
+        spread = self._ensemble(told)
+        # Spread twice, labels of a class that is ahead swallow the others: on every made-up graph
+        # that it was tried on, their sizes were worth keeping.
+        keep = self._classifier.keep_sizes
+        factors = size_keeping(spread, told) if keep else np.ones(told.shape[1], dtype=np.float32)
+        return Round((), told, factors, spread * factors)
+
+    def is_outdone(self, kept: Round, by_labels: Round, tell: Tell, tell_anew: Tell) -> bool:
+        """Tell whether labels alone clearly tell the judged nodes better than networks do.
+
+        Without stopping nodes it is training labels, each fifth told by the others: ``tell`` by
+        labels alone, ``tell_anew`` by networks that were trained on no more. That takes five fits,
+        made only where labels do better than the networks at hand. What these say of a node itself
+        they learnt from its label, so it is left out; but it can be worth much where neighbours are
+        of other classes, so that labels doing better is reason to look closer, and no more. Only
+        networks that tell no more labels even with it need no further hearing: they have failed,
+        though others like them might not.
+        """
+        nodes = self._judged.nodes
+        if self._is_watched:
+            labels, networks = (self._is_told(one.scores[nodes]) for one in (by_labels, kept))
+            return is_clearly_better(labels, networks)
+        labels = self._is_told(self._cross_fitted(tell))
+        networks = self._is_told(self._cross_fitted(partial(self._without_own, kept)))
+        if labels.sum() <= networks.sum():
+            return False
+        if labels.mean() >= self._share_told(kept) and is_clearly_better(labels, networks):
+            return True
+        return is_clearly_better(labels, self._is_told(self._cross_fitted(tell_anew)))
+
+    def _is_told(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which judged nodes' labels scores (m, C) tell, shape (m,)."""
+        # Of a row of zeros nothing is told, though its largest is the first class.
+        return np.asarray((scores.argmax(axis=1) == self._judged.codes) & scores.any(axis=1))
+
+    def _cross_fitted(self, tell: Tell) -> NDArray[np.float64]:
+        nodes, labels = self._judged.nodes, self._judged.codes
+        codes = np.full(len(self._judged.soft_labels), UNLABELLED)
+        codes[nodes] = labels
+        folds = deal_folds(labels, N_FOLDS, np.random.RandomState(0))
+        return cross_fit(codes, nodes, folds, self._judged.soft_labels.shape[1], tell)
+
+    def _without_own(self, kept: Round, _: Codes, nodes: Codes) -> NDArray[Any]:
+        """Return what a round tells of nodes without their own rows, shape (m, C)."""
+        others = kept.probabilities.copy()
+        others[nodes] = 0
+        return self._ensemble(others)[nodes] * kept.class_factors
 
     def _round(self, trained: tuple[Trained, ...], told: NDArray[np.float32]) -> Round:
         """Take step 3 with what networks tell together."""
@@ -171,6 +231,19 @@ def is_clearly_better(right: NDArray[np.bool_], before: NDArray[np.bool_]) -> bo
     """
     n_gained, n_lost = (right & ~before).sum(), (before & ~right).sum()
     return bool(n_gained - n_lost > CLEARLY * np.sqrt(n_gained + n_lost + 1))
+
+
+def told_or(
+    soft_labels: NDArray[np.float32], own: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
+    """Return the rows of soft labels scaled to sum to 1; empty ones are those of ``own``, if any.
+
+    >>> told_or(np.float32([[3, 1], [0, 0]]), np.float32([[0.5, 0.5], [0.2, 0.8]]))
+    array([[0.75, 0.25],
+           [0.2 , 0.8 ]], dtype=float32)
+    """
+    rows, mass = to_rows(soft_labels)
+    return rows if own is None else np.where(mass > 0, rows, own)
 
 
 def mean_of(told: list[NDArray[np.float32]]) -> NDArray[np.float32]:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from proptrain.data.labels import encode_labels
 from proptrain.data.splits import deal_folds
-from proptrain.errors import InvalidInputError, LabelError
+from proptrain.errors import InvalidInputError, LabelError, check_seed
 
 
 class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -150,6 +150,7 @@ class LabelFolds:
         """Yield the rows to fit to and the rows to test, for each fold of the labels y (n,)."""
         codes, _ = encode_labels(y, unlabelled=self.unlabelled)
         known = np.flatnonzero(codes >= 0)
+        check_seed(self.seed)
         folds = deal_folds(codes[known], self.n_splits, np.random.RandomState(self.seed))
         n_dealt = len(np.unique(folds[folds >= 0]))
         if n_dealt < self.n_splits:

@@ -1,33 +1,38 @@
 """How much memory and time a fit takes, told before it begins.
 
 Both are sums of what the three steps hold and do, by the sizes of what they are given. They are
-meant to say before an hour of work that it cannot end well, so memory errs upwards: three peaks
-were measured, 0.67 to 0.80 of the estimate (docs/results/reliability/load.jsonl).
+meant to say before an hour of work that it cannot end well, so memory errs upwards: of twelve peaks
+that were measured, the estimate was 1.2 to 3.0 times (docs/results/reliability/load.jsonl).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from proptrain.errors import NotEnoughMemoryError
 from proptrain.memory import available_memory, in_words
-from proptrain.propagate.engine import MANY_ENTRIES
+from proptrain.propagate.engine import is_large
 from proptrain.trainings import most_epochs
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
 
-_PER_SECOND = 1e9
+_PER_SECOND = 2e9
 """Multiplications and additions that a core makes in a second, of our kinds of sums."""
+_OF_ANY_EPOCH = 2e6
+"""Those that calling all that an epoch consists of takes the time of, however small a graph is."""
+_UNITS = (("h", 3600), ("min", 60), ("s", 1))
 
 
 @dataclass(frozen=True)
 class FitSizes:
     """What a fit is given.
 
-    >>> FitSizes(n_nodes=1000, n_entries=8000, n_features=50, n_classes=3).feature_bytes
-    200000
+    >>> sizes = FitSizes(n_nodes=1000, n_entries=8000, n_features=50, n_classes=3)
+    >>> sizes.n_numbers, sizes.feature_bytes
+    (50000, 200000)
     """
 
     n_nodes: int
@@ -58,28 +63,51 @@ class Workload:
     memory: int
     """Bytes at the peak, beside what the process and its inputs have already."""
     epoch_seconds: float
-    """Of an epoch, on one ordinary core."""
+    """Of an epoch, on one ordinary core; of the whole fit, if there are no epochs."""
     max_epochs: int
+
+    @property
+    def seconds(self) -> float:
+        """Of all epochs together, which are fewer if training stops early."""
+        return max(1, self.max_epochs) * self.epoch_seconds
+
+    @property
+    def duration(self) -> str:
+        """The time in words, without the memory."""
+        if not self.max_epochs:
+            return time_in_words(self.seconds)
+        return (
+            f"{time_in_words(self.epoch_seconds)} an epoch, of which there are "
+            f"{self.max_epochs:,} at most: {time_in_words(self.seconds)}, or less if training "
+            "stops early"
+        )
 
     def __str__(self) -> str:
         """Say it in a line."""
-        return (
-            f"about {in_words(self.memory)} of memory and {_in_time(self.epoch_seconds)} an epoch, "
-            f"of which there are {self.max_epochs:,} at most"
-        )
+        return f"about {in_words(self.memory)} of memory and {self.duration}"
 
 
-def estimate_fit(classifier: GraphClassifier, sizes: FitSizes) -> Workload:
+def estimate_fit(
+    classifier: GraphClassifier, sizes: FitSizes, *, is_watched: bool = True
+) -> Workload:
     """Return what a fit in memory takes, by its sizes and the classifier's parameters.
+
+    ``is_watched`` says whether some labels are held back to decide when to stop; it matters to
+    `PTAPlusClassifier`, whose rounds are short without. Seconds are those of the epochs:
+    seconds = max_epochs × operations of an epoch / (2 · 10⁹).
+    Without stopping nodes it may fit five times more before it falls back on labels: these fits are
+    not counted.
 
     >>> from proptrain import PTAClassifier
     >>> sizes = FitSizes(n_nodes=2_400_000, n_entries=124_000_000, n_features=100, n_classes=47)
-    >>> print(estimate_fit(PTAClassifier(), sizes))
-    about 17.2 GB of memory and 1 min 23 s an epoch, of which there are 2,000 at most
+    >>> told = estimate_fit(PTAClassifier(), sizes)
+    >>> print(told)  # doctest: +NORMALIZE_WHITESPACE
+    about 17.2 GB of memory and 41 s an epoch, of which there are 2,000 at most: 23 h 3 min,
+    or less if training stops early
     """
     settings = classifier.get_params(deep=False)
     seconds = _operations(settings, sizes) / _PER_SECOND
-    return Workload(_bytes(settings, sizes), seconds, most_epochs(settings))
+    return Workload(_bytes(settings, sizes), seconds, most_epochs(settings, is_watched=is_watched))
 
 
 def check_memory(needed: int, what: str, advice: str) -> None:
@@ -97,7 +125,8 @@ def _bytes(settings: dict[str, object], sizes: FitSizes) -> int:
     n, trains = sizes.n_nodes, "max_epochs" in settings
     n_steps = _steps(settings)
     # Graph: with a number for each entry, made in float64 and scaled from both sides.
-    has_numbers = sizes.is_weighted or sizes.n_entries < MANY_ENTRIES or "architecture" in settings
+    needs_numbers = sizes.is_weighted or "architecture" in settings
+    has_numbers = needs_numbers or not is_large(n, sizes.n_entries)
     graph = 60 * (sizes.n_entries + n) if has_numbers else 40 * n
     if settings.get("edge_dropout"):  # each step's own entries, kept for the way back
         graph += 12 * n_steps * (sizes.n_entries + n)
@@ -128,12 +157,20 @@ def _operations(settings: dict[str, object], sizes: FitSizes) -> float:
     n_hidden = int(str(settings.get("n_hidden", 0)))
     # The layers' products are eight at a time; a node costs something however little it has.
     layers = (4 * sizes.n_numbers * n_hidden + 6 * n * n_hidden * n_classes) / 8
-    return layers + n * (600 + 60 * n_classes) + (0 if settings.get("fast") else spread)
+    nodes = n * (600 + 60 * n_classes)
+    return _OF_ANY_EPOCH + layers + nodes + (0 if settings.get("fast") else spread)
 
 
-def _in_time(seconds: float) -> str:
-    if seconds < 1:
+def time_in_words(seconds: float) -> str:
+    """Return a span of time in two units at most.
+
+    >>> [time_in_words(seconds) for seconds in (0.04, 2.6, 59.6, 83, 7260)]
+    ['40 ms', '3 s', '1 min', '1 min 23 s', '2 h 1 min']
+    """
+    if seconds < 0.9995:
         return f"{1000 * seconds:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    for (unit, length), (part, size) in pairwise(_UNITS):
+        whole, rest = divmod(size * round(seconds / size), length)  # rounded first: never 60 s
+        if whole:
+            return f"{whole:,} {unit}" + (f" {rest // size} {part}" if rest else "")
+    return f"{seconds:.0f} s"

@@ -82,7 +82,8 @@ def without_stored_numbers(graph, kind):
 class Cramped(BlockedEngine):
     """The engine from disk as it is for the largest graphs: all in files, little at a time."""
 
-    _part_entries = 2
+    _is_small = False
+    _part = (2, 3)
     _widths = (4,)
 
     def room(self, shape, dtype):
@@ -102,6 +103,12 @@ class OfOneProcess(ClusterEngine):
 
     def __init__(self, graph, normalisation, *, memory, scratch):
         super().__init__(graph, OneProcess(), normalisation, scratch=scratch)
+
+
+class OfOneProcessLarge(OfOneProcess):
+    """The engine of a cluster as it is for large graphs, which have no numbers of entries."""
+
+    _is_small = False
 
 
 def from_disk(kind, n_blocks, *, is_renumbered=False):
@@ -129,12 +136,13 @@ ENGINES = [
     EngineCase("torch", lambda *graph: TorchEngine(*graph, device=torch.device("cpu"))),
     EngineCase("blocked", from_disk(Roomy, 1), max_examples=3),
     EngineCase(
-        "blocked, more blocks than nodes, renumbered",
+        "blocked, large, more blocks than nodes, renumbered",
         from_disk(Cramped, 9, is_renumbered=True),
         max_examples=1,
     ),
     EngineCase("cluster, one block", from_disk(OfOneProcess, 1), max_examples=1),
     EngineCase("cluster, two blocks", from_disk(OfOneProcess, 2), max_examples=3),
+    EngineCase("cluster, large, two blocks", from_disk(OfOneProcessLarge, 2), max_examples=3),
     EngineCase(
         "cluster, more blocks than nodes, renumbered",
         from_disk(OfOneProcess, 9, is_renumbered=True),
@@ -150,6 +158,30 @@ dtypes = pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 
 
 # --- the values -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", reference.KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+# Of large weighted graphs memory has numbers of entries, and disks have none.
+@pytest.mark.parametrize(
+    ("is_large", "is_weighted"), [(False, False), (False, True), (True, False)]
+)
+def test_memory_disk_and_cluster_give_the_same_bits(
+    kind, dtype, is_large, is_weighted, monkeypatch
+):
+    if is_large:
+        monkeypatch.setattr(engine, "MANY_ENTRIES", 0)
+    random = np.random.RandomState(0)
+    upper = np.triu(random.rand(90, 90) < 0.1, 1) * random.rand(90, 90).astype(np.float32)
+    adjacency = upper + upper.T if is_weighted else (upper + upper.T > 0).astype(float)
+    adjacency[7] = adjacency[:, 7] = 0
+    graph, fixed = Graph(sp.csr_array(adjacency)), np.array([3, 70])
+    for n_columns in (3, 11):
+        signal = random.rand(90, n_columns).astype(dtype)
+        wanted = LocalEngine(graph, kind).propagate(signal, PPR(), fixed=fixed)
+        for kind_of_engine, n_blocks in ((Roomy, 3), (Roomy, 99), (OfOneProcess, 4)):
+            made = from_disk(kind_of_engine, n_blocks)(graph, kind)
+            np.testing.assert_array_equal(made.propagate(signal, PPR(), fixed=fixed), wanted)
 
 
 @engines

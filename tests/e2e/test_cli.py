@@ -281,6 +281,7 @@ def test_any_method_is_fitted_and_tells_old_and_new_nodes(run, tmp_path, method)
         assert table["reached"].tolist() == [bool(edges) and method != "MLP"] * 2
 
 
+@pytest.mark.filterwarnings("always:Calibration by 2")
 def test_labels_are_held_out_to_calibrate_by_if_one_wants_it(run, tmp_path):
     write_small(tmp_path)
     predict = ("predict", tmp_path / "model", "--calibrated", "--out", tmp_path / "p.csv")
@@ -288,7 +289,9 @@ def test_labels_are_held_out_to_calibrate_by_if_one_wants_it(run, tmp_path):
     assert json.loads(run(*words).out)["stopping_accuracy"] is None
     refused(run, tmp_path, "Fit it with stopping_fraction=0.2 (--stopping 0.2)", *predict)
     assert json.loads(run(*words, "--stopping", "0.5").out)["stopping_accuracy"] is not None
-    assert run(*predict).code == 0
+    done = run(*predict)
+    assert done.code == 0
+    assert "warning: Calibration by 2 held-out labels is mostly chance" in done.err
 
 
 def test_the_stopping_accuracy_is_that_of_the_predictions(run, at_papers, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from one_process import OneProcess
 from proptrain import PTAClassifier, cli, load_dataset
 from proptrain.classifier import GraphClassifier
 from proptrain.data.disk import DiskGraph
@@ -67,6 +68,7 @@ def papers(tmp_path_factory):
 
 
 TABLES = ("--nodes", "nodes.csv", "--label", "topic", "--json", "--device", "cpu")
+RAY = ("--engine", "ray", "--features", "f.npy", "--labels", "l.npy")
 
 
 @pytest.fixture
@@ -124,6 +126,40 @@ def test_local_and_blocked_say_the_same(built, run, tmp_path, batches):
         assert told[name]["batch_size"] == (150 if batches else None)
     assert told["blocked"]["engine"] == "blocked"
     assert told["blocked"]["peak_memory"] > 10**7
+
+
+def test_engines_tell_the_same_of_a_graph_in_its_own_order(built, run, tmp_path):
+    words = ("--nodes", "nodes.csv", "--out", tmp_path / "in-order", "--blocks", 3)
+    assert run("graph", "build", "edges.csv", *words, "--memory", "8GB").code == 0
+    tables = []
+    for engine, more in (("local", ()), ("blocked", ("--memory", "8GB"))):
+        given = ("--edges", tmp_path / "in-order", "--engine", engine, *more, *TABLES)
+        assert run("fit", *given, "--method", "PTA(F)", "--out", tmp_path / engine).code == 0
+        assert run("predict", tmp_path / engine, "--out", tmp_path / f"{engine}.csv").code == 0
+        tables.append(pd.read_csv(tmp_path / f"{engine}.csv"))
+    assert (tables[0]["label"] == tables[1]["label"]).all()
+    shares = [table.filter(like="p_").to_numpy() for table in tables]
+    np.testing.assert_allclose(*shares, rtol=0, atol=1e-6)  # stored in single precision
+
+
+def test_a_node_table_on_a_cluster_says_the_same(built, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("proptrain.on_ray.RayCrew", lambda _: nullcontext(OneProcess()))
+    told = {}
+    for engine, words in (("blocked", ("--memory", "8GB")), ("ray", ("--shared", tmp_path))):
+        given = ("--edges", "graph", "--engine", engine, *words, *TABLES, "--method", "PTA(F)")
+        done = run("fit", *given, "--batch-size", 150, "--out", tmp_path / engine)
+        assert done.code == 0, done.out + done.err
+        for file, more in (("all.csv", ()), ("new.csv", ("--nodes", "new.csv"))):
+            out = tmp_path / f"{engine}-{file}"
+            assert run("predict", tmp_path / engine, *more, "--out", out).code == 0
+            told[engine, file] = pd.read_csv(out)
+    for file, n_nodes in (("all.csv", 500), ("new.csv", 2)):
+        ours, wanted = told["ray", file], told["blocked", file]
+        assert ours["id"].tolist() == wanted["id"].tolist()
+        assert len(ours) == n_nodes
+        shares = [table.filter(like="p_").to_numpy() for table in (ours, wanted)]
+        # Every number is stored there, zeros too, and added up in another order.
+        np.testing.assert_allclose(*shares, atol=2e-3)
 
 
 @pytest.mark.parametrize("edges", ["edges.csv", "graph"])
@@ -217,14 +253,34 @@ def test_a_made_up_problem_from_end_to_end(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--edges", "edges.csv", "--engine", "blocked", *TABLES), "Make one first: proptrain"),
-        (("--edges", "edges.csv", "--features", "f.npy", *TABLES), "go with a graph folder"),
+        (("--edges", "edges.csv", "--engine", "blocked", *TABLES), "graph build edges.csv"),
+        (("--edges", "edges.csv", "--features", "f.npy", *TABLES), "goes with a graph folder"),
         (("--edges", "graph", "--engine", "cluster", *TABLES), "one of local, blocked"),
-        (("--edges", "graph", "--engine", "ray", *TABLES), "With --engine ray give --features"),
-        (("--edges", "graph", *TABLES, "--address", "auto"), "go with --engine ray"),
+        (("--edges", "graph", "--engine", "ray"), "either --nodes TABLE and --label COLUMN"),
+        (
+            ("--edges", "graph", "--engine", "ray", "--nodes", "s3://b/n.csv", "--label", "topic"),
+            "s3://b/n.csv is an address, but a node table is read from a disk of this machine",
+        ),
+        (("--edges", "graph", *TABLES, "--address", "auto"), "--address goes with --engine ray"),
+        (("--edges", "graph", *TABLES, "--memory", "2GB"), "--memory goes with --engine blocked"),
+        (("--edges", "graph", *RAY, "--memory", "2GB"), "--memory goes with --engine blocked"),
+        (("--edges", "graph", *TABLES, "--weight", "w"), "--weight goes with an edge list"),
+        (("--edges", "graph", *RAY, "--source", "a", "--target", "b"), "--source and --target go"),
+        (("--edges", "graph", *RAY, "--kind", "x=drop"), "--kind goes with a node table"),
         (("--edges", "graph", *TABLES, "--top", 2), "--top goes with --engine blocked"),
         (("--edges", "graph", "--engine", "blocked"), "either --nodes TABLE and --label COLUMN"),
-        (("--edges", "graph", *TABLES, "--features", "f.npy", "--labels", "l.npy"), "either"),
+        (
+            ("--edges", "gone", "--features", "f.npy"),
+            "--edges must be there, but gone does not exist",
+        ),
+        (
+            ("--edges", "s3://bucket/graph", *TABLES),
+            "s3://bucket/graph is an address, but --engine",
+        ),
+        (
+            ("--edges", "graph", *TABLES, "--features", "f.npy"),
+            "--nodes and --label go with a node ",
+        ),
         (("--edges", "graph", *TABLES, "--engine", "blocked", "--memory", "lots"), "such as 500MB"),
         (("--edges", "graph", *TABLES, "--engine", "blocked", "--method", "GCN"), "From disk, PTA"),
         (("--edges", "edges.csv", *TABLES, "--batch-size", 9, "--method", "GCN"), "in batches"),

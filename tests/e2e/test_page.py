@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from proptrain.insight.neighbourhood import neighbourhood_of
 from proptrain.persistence import load_model
 from proptrain.report.explore import MOST_NODES, Explorable, Unexplorable, explorable_of
 from proptrain.report.model_page import model_report
-from proptrain.report.page import write_report
+from proptrain.report.page import render_report, write_report
 from proptrain.report.parts import ReliabilityCurve, Suspect
 from proptrain.report.svg import clean_text
 
@@ -108,20 +109,30 @@ def page(clf, tmp_path_factory):
 
 
 def rows(browser, table):
-    return browser.run(
+    """What is written in the cells of a table, with plain spaces before a %."""
+    read = browser.run(
         f"[...document.querySelectorAll('#{table} tbody tr')]"
         ".map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
     )
+    return [[cell.replace("\N{NO-BREAK SPACE}%", " %") for cell in row] for row in read]
 
 
 def text(browser, selector):
-    return browser.run(f"document.querySelector({json.dumps(selector)}).textContent")
+    """What is written there, with a plain space before a %."""
+    read = browser.run(f"document.querySelector({json.dumps(selector)}).textContent")
+    return read.replace("\N{NO-BREAK SPACE}%", " %")
 
 
 def search(browser, words, *keys):
     browser.run("document.getElementById('node-search').focus()")
     browser.type(words)
     browser.press(*keys)
+
+
+def drawn_nodes(browser):
+    return browser.run(
+        "[...document.querySelectorAll('#node-picture .node')].map((g) => Number(g.dataset.node))"
+    )
 
 
 def is_quiet(browser):
@@ -138,7 +149,7 @@ def test_it_opens_without_a_complaint_or_a_request(browser, page, width, dark):
     browser.open(page, width=width, dark=dark)
     assert is_quiet(browser)
     assert text(browser, "title") == text(browser, "h1") == HOSTILE[1]
-    assert browser.run("document.querySelectorAll('script').length") == 2
+    assert browser.run("document.querySelectorAll('script').length") == 3
     assert browser.run("document.querySelectorAll('main img, main script').length") == 0
     assert browser.run("document.documentElement.scrollWidth") <= width
     ground = browser.run("getComputedStyle(document.body).backgroundColor")
@@ -203,7 +214,7 @@ def test_search_works_with_the_keyboard_alone(browser, page):
     assert browser.run("document.querySelectorAll('[aria-selected=true]').length") == 1
     browser.press("Enter")
     assert text(browser, "#node-name") == name == "node-11"
-    assert text(browser, "#node-status").startswith("node-11: told ")
+    assert text(browser, "#node-status").startswith("node-11: predicted ")
     assert browser.run("document.getElementById('node-list').hidden")
     search(browser, "nobody is called so")
     assert text(browser, "#node-status") == "No node has this in its name."
@@ -216,6 +227,10 @@ def test_an_address_names_a_node_and_follows_it(browser, page):
     assert text(browser, "#node-name") == "node-20"
     search(browser, HOSTILE[0], "Enter")
     assert browser.run("decodeURIComponent(location.hash)") == f"#node={HOSTILE[0]}"
+    browser.open(page, fragment="#suspects")
+    assert browser.run("location.hash") == "#suspects"  # a section's link is left as it is
+    assert browser.run("document.getElementById('suspects').getBoundingClientRect().top") < 5
+    assert browser.run("scrollY") > 500
     for broken in ("#node=%", "#node=nobody", "#other"):
         browser.open(page, fragment=broken)
         assert is_quiet(browser)
@@ -284,7 +299,8 @@ def test_the_page_takes_predictions_apart_as_explain_does(browser, tmp_path, mod
         assert len(listed) == min(len(parts.nodes), 11)
         steps = rows(browser, "node-steps")
         by_steps = parts.over_steps.sum(axis=1) / max(parts.total.sum(), 1e-300)
-        assert all(near(row[1], by_steps[int(row[0])]) for row in steps)
+        if not told.holds_label:  # else it came over no step
+            assert all(near(row[1], by_steps[int(row[0])]) for row in steps)
         if told.neighbours is None:
             assert browser.run("document.getElementById('node-neighbours')") is None
             continue
@@ -298,13 +314,11 @@ def test_the_page_takes_predictions_apart_as_explain_does(browser, tmp_path, mod
         ):
             assert near(first[column], share)
         by_steps = averaged.over_steps.sum(axis=1) / averaged.total.sum()
-        assert all(near(row[2], by_steps[int(row[0])]) for row in steps)
+        assert all(near(row[-1], by_steps[int(row[0])]) for row in steps)
         times = text(browser, "#node-averaged")
         assert ("factor" in times) == ("factors" in model)
-        drawn = browser.run(
-            "[...document.querySelectorAll('#node-picture .node')].map((g) => +g.dataset.node)"
-        )
-        assert drawn[::-1] == neighbourhood_of(clf.graph_, told).nodes.tolist()
+        centre, *others = neighbourhood_of(clf.graph_, told).nodes.tolist()
+        assert drawn_nodes(browser) == [*others, centre]
     assert is_quiet(browser)
 
 
@@ -321,7 +335,18 @@ def test_a_label_can_be_left_out_and_put_back(browser, page, clf):
     assert after[0][0] == shown(IDS[without.labels.nodes[0]])
     assert after[0][2] == in_percent(without.labels.shares[0].sum())
     assert f"with {without.labels.total.sum():.3g} of a whole label" in text(browser, "#node-soft")
-    assert text(browser, "#node-status").startswith(f"Without the label of {shown(IDS[top])}: ")
+    said = text(browser, "#node-status")
+    assert said.startswith(f"Without the label of {shown(IDS[top])}: ")
+    code = clf.given_[top]
+    lost = told.labels.total[code] - without.labels.total[code]
+    part = told.labels.values[0, code]
+    assert lost < part - 0.001  # clamped, the labels behind it come through, and the page says so
+    numbers = f"lost {lost:.3f} of a whole label; the part was {part:.3f}."
+    assert said.endswith(numbers)
+    assert text(browser, "#node-without").endswith(numbers)  # where it was done
+    assert "still stopped other labels" in browser.run(
+        "document.getElementById('node-if-zero').innerText"
+    )
     browser.run("document.querySelector('#node-without button').focus()")
     browser.press(" ")
     assert rows(browser, "node-labels") == before
@@ -330,10 +355,8 @@ def test_a_label_can_be_left_out_and_put_back(browser, page, clf):
 def test_the_picture_draws_the_same_nodes_as_the_terminals(browser, page, clf):
     browser.open(page, fragment="#node=node-44")
     shown = neighbourhood_of(clf.graph_, clf.explain(44))
-    drawn = browser.run(
-        "[...document.querySelectorAll('#node-picture .node')].map((g) => Number(g.dataset.node))"
-    )
-    assert drawn[::-1] == shown.nodes.tolist()
+    centre, *others = shown.nodes.tolist()
+    assert drawn_nodes(browser) == [*others, centre]
     squares = browser.run("document.querySelectorAll('#node-picture rect').length")
     assert squares == (shown.label_shares > 0).sum()
     assert browser.run("document.querySelectorAll('#node-picture line').length") == len(shown.edges)
@@ -342,6 +365,116 @@ def test_the_picture_draws_the_same_nodes_as_the_terminals(browser, page, clf):
         ".getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
     )
     assert np.isfinite(centre).all()
+
+
+def test_the_nodes_of_the_picture_can_be_chosen_with_the_keyboard(browser, page, clf):
+    chosen = neighbourhood_of(clf.graph_, clf.explain(44)).nodes[1]
+    for key in ("Enter", " "):
+        browser.open(page, fragment="#node=node-44")
+        assert browser.run("document.getElementById('node-picture').role") == "group"
+        browser.run("document.getElementById('node-legend').previousElementSibling.tabIndex = -1")
+        browser.run("document.getElementById('node-legend').previousElementSibling.focus()")
+        browser.press("Tab")
+        assert browser.run("document.activeElement.dataset.node") == str(chosen)
+        outline = browser.run("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid"
+        before = browser.run("scrollY")
+        browser.press(key)
+        assert text(browser, "#node-name") == shown(IDS[chosen])
+        assert browser.run("document.activeElement.id") == "node-heading"
+        assert browser.run("scrollY") <= before  # a space does not scroll
+    tree = browser.ask("Accessibility.getFullAXTree")["nodes"]
+    names = [n["name"]["value"] for n in tree if n.get("role", {}).get("value") == "button"]
+    assert any("of the weight in the prediction" in name for name in names)
+
+
+def press_pointer(browser, kind, x, y):
+    browser.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+
+def test_a_node_that_is_found_is_chosen_by_a_click_and_not_by_a_touch_that_scrolls(browser, page):
+    browser.open(page, width=360, fragment="#node=node-44")
+    browser.run("document.getElementById('node-search').scrollIntoView()")
+    search(browser, "node-20")
+    x, y = browser.run(
+        "(() => { const r = document.querySelector('#node-list li').getBoundingClientRect();"
+        " return [r.x + 20, r.y + r.height / 2]; })()"
+    )
+    press_pointer(browser, "mousePressed", x, y)
+    assert text(browser, "#node-name") == "node-44"
+    assert not browser.run("document.getElementById('node-list').hidden")
+    press_pointer(browser, "mouseReleased", x, y)
+    assert text(browser, "#node-name") == "node-20"
+    assert browser.run("document.getElementById('node-list').hidden")
+
+
+# --- the reasons for and against a label ------------------------------------------------------
+
+
+@pytest.mark.parametrize("clamp", [True, False])
+def test_a_labelled_node_shows_what_the_other_labels_say(browser, tmp_path, clamp):
+    clf = a_model(clamp=clamp)
+    node = next(
+        int(one)
+        for one in np.setdiff1d(np.flatnonzero(clf.given_ >= 0), clf.stopping_)
+        if one >= len(HOSTILE)
+    )
+    doubt = Suspect(
+        node, IDS[node], "", CLASSES[0], 0.81, is_suspect=True, cross_fitted=0.125, others=0.06
+    )
+    report = model_report(clf, names=IDS.tolist(), title="t", command="c", suspects=(doubt,))
+    browser.open(write_report(report, tmp_path / "report.html"), fragment=f"#node=node-{node}")
+    found = text(browser, "#node-audit")
+    assert CLASSES[0] in found
+    assert found.startswith("suspect The audit suggests ")
+    assert "suspicion 81.0 %. For " in found
+    assert "models that have not seen it (12.5 %)" in found
+    assert "the other labels, spread through labelled nodes too (6.0 %)" in found
+    told = clf.explain(node)
+    others = clf.explain(node, without=[node]).labels
+    np.testing.assert_array_equal(told.others.values, others.values)
+    listed = rows(browser, "node-others")
+    for row, source, share in zip(
+        listed[:10], others.nodes, others.shares.sum(axis=1), strict=False
+    ):
+        assert row[0] == shown(IDS[source])
+        assert row[1].endswith(CLASSES[clf.given_[source]])
+        assert row[2] == in_percent(share)
+    assert node not in others.nodes
+    whole = re.search(r"with ([\d.]+) of a whole", text(browser, "#node-others-soft"))[1]
+    assert float(whole) == pytest.approx(others.total.sum(), rel=0.01)
+    is_shown = "document.getElementById('node-labels-frame').checkVisibility()"
+    assert browser.run(is_shown) == (not clamp)  # itself 100 % says nothing
+    columns = browser.run("document.querySelectorAll('#node-steps thead th:not([hidden])').length")
+    assert columns == (2 if clamp else 3)
+    assert {len(row) for row in rows(browser, "node-steps")} == {columns}
+    squares = browser.run("document.querySelectorAll('#node-picture rect').length")
+    assert squares > 1
+    browser.run("document.querySelector('#node-others .quiet-button').focus()")
+    browser.press("Enter")
+    top = int(others.nodes[0])
+    without = clf.explain(node, without=[top]).others
+    assert rows(browser, "node-others")[0][0] == shown(IDS[without.nodes[0]])
+    lost = (others.total - without.total)[clf.given_[top]]
+    assert f"lost {lost:.3f} of a whole label" in text(browser, "#node-status")
+    assert browser.run("document.activeElement.id") == (
+        "node-others-soft" if clamp else "node-soft"
+    )
+    search(browser, IDS[np.flatnonzero(clf.given_ < 0)[-1]], "Enter")
+    for part in ("node-audit", "node-others-part"):
+        assert browser.run(f"document.getElementById('{part}').hidden")
+    assert is_quiet(browser)
+
+
+def test_a_page_about_pta_plus_says_whose_soft_label_it_shows(tmp_path):
+    for n_rounds, words in ((2, "first round"), (1, "1 further round learns"), (0, "PTA+, each")):
+        clf = a_model(PTAPlusClassifier, n_rounds=n_rounds)
+        html = render_report(model_report(clf, names=None, title="t", command="c"))
+        assert words in html
+        assert "before classes are balanced" in html
+    assert "before classes are balanced" not in render_report(
+        model_report(a_model(), names=None, title="t", command="c")
+    )
 
 
 # --- the table of labels in doubt -------------------------------------------------------------
@@ -385,6 +518,22 @@ def test_labels_in_doubt_are_sorted_and_filtered_with_the_keyboard(browser, page
     browser.press("Enter")
     assert text(browser, "#node-name") == name
     assert is_quiet(browser)
+
+
+def test_the_table_can_be_cut_down_to_the_suspects(browser, tmp_path, clf):
+    doubts = [
+        dataclasses.replace(one, is_suspect=place in (1, 4))
+        for place, one in enumerate(suspects(clf))
+    ]
+    report = model_report(clf, names=IDS.tolist(), title="t", command="c", suspects=tuple(doubts))
+    browser.open(write_report(report, tmp_path / "report.html"))
+    browser.run("document.getElementById('suspects-filter-only').focus()")
+    browser.press(" ")
+    assert column(browser, 0) == [shown(doubts[place].name) for place in (1, 4)]
+    assert text(browser, "#suspects-filter-status") == f"2 of {len(doubts)} rows"
+    browser.press(" ")
+    assert len(column(browser, 0)) == len(doubts)
+    assert text(browser, "#suspects-filter-status") == ""
 
 
 # --- large graphs -----------------------------------------------------------------------------
@@ -486,8 +635,8 @@ def test_report_writes_the_page_of_a_model(run, browser, model, tmp_path):
     assert told.startswith(f"The page is {out}, ")
     assert told.endswith("for those, add --audit with an audit.")  # it knows no node table
     browser.open(out)
-    assert text(browser, "h1") == "What the model tells"
-    assert "stopping nodes right" in text(browser, ".lede")
+    assert text(browser, "h1") == "What the model predicts"
+    assert "stopping nodes, whose labels it was not trained on" in text(browser, ".lede")
     assert is_quiet(browser)
     code, _, told = run("report", model, "--out", out)
     assert code == 1
@@ -646,7 +795,56 @@ def test_report_of_a_model_that_is_no_sum_has_the_other_parts(run, tmp_path):
     assert "Nodes are not in it. The predictions of GNNClassifier are no sums" in told
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "This model, epoch by epoch" in html
-    assert "<h1>What the model “gnn” tells</h1>" in html
+    assert "<h1>What the model “gnn” predicts</h1>" in html
+
+
+def test_explain_says_what_the_audit_found(run, clf, model, tmp_path):
+    first, second, third = np.setdiff1d(np.flatnonzero(clf.given_ >= 0), clf.stopping_)[-3:]
+    given = [CLASSES[clf.given_[node]] for node in (first, second, third)]
+    other = next(name for name in CLASSES if name != given[0])
+    row = {"id": IDS[first], "given": given[0], "suggested": other, "suspicion": 0.8}
+    table = [
+        {**row, "suspect": True, "cross_fitted": 0.125, "others": 0.25},
+        {
+            "id": IDS[second],
+            "given": given[1],
+            "suggested": given[1],
+            "suspicion": 0,
+            "suspect": False,
+        },
+        {
+            "id": IDS[third],
+            "given": given[2],
+            "suggested": given[2],
+            "suspicion": 0,
+            "suspect": False,
+        },
+    ]
+    table[1] |= {"cross_fitted": 0.0, "others": 0.5}  # the only label of its class
+    table[2] |= {"cross_fitted": 0.75}
+    pd.DataFrame(table).to_csv(tmp_path / "audit.csv", index=False)
+    words = ("--audit", tmp_path / "audit.csv")
+    code, told, _ = run("explain", model, IDS[first], *words)
+    assert code == 0
+    told = " ".join(told.split())
+    assert f"The audit suggests {other} instead of {given[0]}: suspicion 80.0 %, a suspect." in told
+    assert "models that have not seen the label 12.5 %, the other labels, spread through" in told
+    assert "What the other labels say: its soft label without its own" in told
+    assert "Its label was not judged by the audit" in run("explain", model, IDS[second], *words)[1]
+    told = " ".join(run("explain", model, IDS[third], *words)[1].split())
+    assert f"finds no better class than {given[2]}: suspicion 0.0 %. For {given[2]}" in told
+    assert "spread through" not in told  # the file does not say it
+    code, told, _ = run("explain", model, IDS[second], *words, "--json")
+    assert json.loads(told)["audit"] == {
+        "suggested": given[1],
+        "suspicion": None,
+        "suspect": False,
+        "cross_fitted": None,
+        "others": 0.5,
+    }
+    code, _, told = run("explain", model, "node-33", *words)
+    assert code == 1
+    assert "audit.csv says nothing of this node" in told
 
 
 def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):
@@ -660,11 +858,18 @@ def test_explain_tells_a_node_by_its_id(run, clf, model, tmp_path):
     code, told, _ = run("explain", model, "node-33", "--top", 2)
     assert code == 0
     assert "Node node-33: " in told
-    top = str(IDS[clf.explain(33).labels.nodes[0]])
+    before = clf.explain(33)
+    source = int(before.labels.nodes[0])
+    top = str(IDS[source])
     assert top in told
     code, told, _ = run("explain", model, "node-33", "--without", top)
     assert code == 0
-    assert f"without that of {top}" in " ".join(told.split())
+    told = " ".join(told.split())
+    assert f"without that of {top}" in told
+    after, code = clf.explain(33, without=[source]), clf.given_[source]
+    lost, part = (before.labels.total - after.labels.total)[code], before.labels.values[0, code]
+    assert f"a loss of {lost:.3f}; the part of what is left out was {part:.3f}." in told
+    assert "while its node still stops other labels" in told
 
 
 def test_no_name_acts_upon_the_terminal(run, clf, tmp_path):
@@ -706,7 +911,7 @@ def test_explain_leaves_out_only_labels_that_were_trained_on(run, clf, model):
     unlabelled = IDS[np.flatnonzero(clf.given_ < 0)[-1]]
     code, _, told = run("explain", model, "node-33", "--without", unlabelled)
     assert code == 1
-    assert "Only labels that were trained on can be left out" in told
+    assert f"can be left out, but node '{unlabelled}' has none" in told  # by its id
 
 
 def test_explain_takes_numbers_where_nodes_have_no_ids(run, clf, tmp_path):

@@ -57,7 +57,7 @@ def still_alive(descent):
 def told():
     """What each scenario came to."""
     if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is missing; get it with: pip install 'proptrain[ray]'")
+        pytest.skip("Ray is missing; get it with: pip install -c constraints.txt '.[ray]'")
     folder = tempfile.mkdtemp(prefix="rt-")  # a short path: sockets have names of 107 characters
     own = [sys.executable, str(HERE / "two_nodes.py"), folder]
     if can_be_closed_off():
@@ -101,7 +101,9 @@ def scenario(told, name):
 
 
 def check_the_cluster_says_what_the_local_engine_says(told):
-    assert scenario(told, "propagation")["difference"] <= 1e-5
+    came_to = scenario(told, "propagation")
+    assert came_to["difference"] <= 1e-5
+    assert came_to["small"] <= 1e-5
 
 
 def check_the_cluster_keeps_the_contract_of_engines(told):
@@ -113,7 +115,7 @@ def check_the_cluster_keeps_the_contract_of_engines(told):
 def check_a_loss_in_mid_propagation_changes_nothing(told):
     for name in ("a_worker_killed", "a_node_killed", "a_link_cut"):
         came_to = scenario(told, name)
-        if "left_out" in came_to:
+        if "left_out" in came_to:  # told at the end
             continue
         assert came_to["struck"]
         assert came_to["difference"] <= 1e-5
@@ -121,23 +123,50 @@ def check_a_loss_in_mid_propagation_changes_nothing(told):
     assert scenario(told, "a_link_cut").get("seconds", 0) <= SOON_IN_TRAINING
 
 
-def check_a_loss_in_training_changes_nothing(told):
+def check_two_train_as_one_machine_does(told):
     # Two add their gradients up in another order, so that each step is rounded otherwise.
-    for name in ("a_trainer_killed", "a_node_replaced_in_training"):
+    for name in ("two_train", "a_trainer_killed", "a_node_replaced_in_training"):
         came_to = scenario(told, name)
-        assert came_to["struck"] == 1
         assert came_to["epochs"][0] == came_to["epochs"][1]
         assert came_to["best"][0] == came_to["best"][1]
         assert came_to["losses"] <= 1e-4
         assert came_to["difference"] <= 2e-3
         assert came_to["reached"]
         assert came_to["left"] == 0
+
+
+def check_a_loss_in_training_changes_nothing(told):
+    for name in ("a_trainer_killed", "a_node_replaced_in_training"):
+        came_to = scenario(told, name)
+        assert came_to["struck"] == 1
+        assert came_to["to_undisturbed"] == 0  # to the bit
         begun = came_to["begun"]
         assert len(begun) == 4, name  # two, and two in their place, who went on from a snapshot
         assert begun[:2] == [0, 0]
         assert begun[2] == begun[3] >= 1
         assert came_to["seen"] == list(range(came_to["epochs"][0]))  # each once, by who waits
         assert came_to["seen_early"]
+
+
+def check_one_trainer_is_judged_by_an_ensemble_of_the_cluster(told):
+    came_to = scenario(told, "one_trains_judged_by_all")
+    assert came_to["weights"] == 0
+    assert came_to["difference"] <= 1e-5
+    ours, local = came_to["accuracies"]
+    assert len(ours) == 6
+    assert ours == local
+    assert came_to["left"] == 0
+
+
+def check_a_whole_training_by_one_is_that_in_memory(told):
+    came_to = scenario(told, "a_whole_training")
+    assert came_to["epochs"] > 20
+    assert came_to["struck"] == 1
+    assert came_to["begun"][0] == 0
+    assert came_to["begun"][1] >= 1  # another, who went on from a snapshot
+    assert came_to["same_history"]
+    assert came_to["weights"] == 0
+    assert came_to["difference"] <= 1e-7  # only the result is stored in single precision
 
 
 def check_training_does_not_wait_for_ever_for_a_lost_machine(told):
@@ -162,6 +191,25 @@ def check_one_trainer_on_the_cluster_is_training_by_the_other_commands(told):
     assert came_to["same_ids"]
     assert came_to["to_local"] <= 1e-4
     assert came_to["left"] == 0
+
+
+def check_a_node_table_says_what_it_says_from_disk(told):
+    came_to = scenario(told, "a_node_table")
+    for name in ("blocked", "ray", "predict blocked", "predict ray"):
+        assert came_to[name]["code"] == 0, came_to[name]["err"]
+    assert came_to["rows"] == 3000
+    assert came_to["same_ids"]
+    assert came_to["to_local"] <= 1e-5
+    assert came_to["left"] == 0
+
+
+def check_all_can_lie_in_a_store(told):
+    came_to = scenario(told, "in_a_store")
+    if "left_out" in came_to:  # told at the end
+        return
+    assert came_to["epochs"] == [6, 6]
+    assert came_to["difference"] <= 2e-3  # two add up in another order
+    assert came_to["left"] == []
 
 
 def check_what_is_missing_broken_or_too_small_is_said(told):
@@ -203,15 +251,21 @@ def check_a_full_disk_is_told_and_nothing_is_left(told):
 def check_no_process_is_left_behind(told):
     assert told["n_processes"] >= 10  # of two nodes, their workers and commands
     assert told["left"] == []
+    assert told["the_end"]["left"] == []  # in the namespace, before that takes all with it
 
 
 CHECKS = (
     check_the_cluster_says_what_the_local_engine_says,
     check_the_cluster_keeps_the_contract_of_engines,
     check_a_loss_in_mid_propagation_changes_nothing,
+    check_two_train_as_one_machine_does,
     check_a_loss_in_training_changes_nothing,
+    check_one_trainer_is_judged_by_an_ensemble_of_the_cluster,
+    check_a_whole_training_by_one_is_that_in_memory,
     check_training_does_not_wait_for_ever_for_a_lost_machine,
     check_one_trainer_on_the_cluster_is_training_by_the_other_commands,
+    check_a_node_table_says_what_it_says_from_disk,
+    check_all_can_lie_in_a_store,
     check_what_is_missing_broken_or_too_small_is_said,
     check_training_that_cannot_be_is_tried_once,
     check_a_full_disk_is_told_and_nothing_is_left,
@@ -248,3 +302,13 @@ def test_two_nodes_agree_with_one_machine_and_survive_what_is_done_to_them(told)
         except AssertionError as error:
             failed[check.__name__] = str(error)
     assert not failed
+    scenarios = {name: one for name, one in told.items() if isinstance(one, dict)}
+    left_out = [
+        f"{name}: {one['left_out']}" for name, one in scenarios.items() if "left_out" in one
+    ]
+    if left_out:
+        pytest.skip(
+            f"All else holds, but not everything was tried ({'; '.join(left_out)}). A namespace "
+            f"needs root, a system that allows it, and {', '.join(NEEDED)} (Debian's util-linux "
+            "and iproute2)."
+        )

@@ -11,8 +11,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from proptrain import (
+    PPR,
     GNNClassifier,
+    Graph,
     LabelPropagationClassifier,
+    LocalEngine,
     PTAClassifier,
     PTAPlusClassifier,
     load_dataset,
@@ -26,6 +29,7 @@ from proptrain.insight.audit import (
     SUSPECT,
     _with_every_class,
     as_often_as_given,
+    audit_labels,
     joined,
     suspicion_of,
 )
@@ -170,8 +174,67 @@ def test_the_only_label_of_a_class_cannot_be_judged():
     place = found.nodes.tolist().index(0)
     assert (found.suspicion[place], found.suggested[place]) == (0, "hermit")
     assert not found.cross_fitted[place].any()
+    assert found.nodes[~found.judged].tolist() == [0]
+    assert found.to_frame()["judged"].tolist() == found.judged.tolist()
     alone = PTAClassifier(**QUICK).fit(X[:3], ["a", "b", None], graph=sp.csr_array(np.ones((3, 3))))
     assert alone.audit(X[:3]).suspicion.tolist() == [0, 0]
+
+
+def audited(given, told_of):
+    """Audit ten labels by models that always say the same; gives what each of them learnt from."""
+    engine, learnt_from = LocalEngine(Graph.without_edges(len(given))), []
+
+    def tell(learnt, nodes):
+        learnt_from.append(learnt)
+        return told_of[nodes]
+
+    found = audit_labels(
+        given,
+        np.array(["a", "b", "c"]),
+        np.array([], dtype=np.int64),
+        np.full(told_of.shape, 1 / 3),
+        engine=engine,
+        scheme=PPR(),
+        tell=tell,
+        seed=0,
+    )
+    return found, learnt_from
+
+
+def test_the_second_round_learns_from_labels_put_right():
+    truth = np.repeat([0, 1, 2], 5)
+    given = truth.copy()
+    given[2] = 1
+    found, learnt_from = audited(given, 0.8 * np.eye(3)[truth] + 0.2 / 3)
+    assert len(learnt_from) == N_FITS
+    half = N_FITS // 2
+    for learnt in learnt_from[:half]:
+        assert learnt[2] in (-1, 1)  # left out, or as given
+    assert {learnt[2] for learnt in learnt_from[half:]} == {-1, 0}
+    assert found.nodes[found.suspect].tolist() == [2]
+
+
+def test_a_class_that_would_be_ended_is_told():
+    truth = np.repeat([0, 1, 2], [12, 12, 3])
+    told = 0.8 * np.eye(3)[truth] + 0.2 / 3
+    told[24:] = [[0.7, 0.2, 0.1], [0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]
+    found, _ = audited(truth, told)
+    assert found.classes_in_doubt() == {"c": (2, 3)}
+    (caution,) = found.cautions()
+    assert "2 of the 3 labels of class 'c' are suspect" in caution
+    with pytest.warns(UserWarning, match="2 of the 3 labels of class 'c'"):
+        fixed = found.fixed(np.array(["a", "b", "c"])[truth])
+    assert (fixed == "c").sum() == 1
+
+
+def test_evidence_is_joined_by_hand():
+    cross_fitted, weights = np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([[3.0, 1.0], [1.0, 1.0]])
+    # Columns of the first have means 0.6 and 0.4; rows of the second sum to 1 first, then theirs
+    # are 0.625 and 0.375. Half of the labels are of each class.
+    unseen = np.array([[2 / 3, 0.25], [1 / 3, 0.75]])
+    seen = np.array([[0.6, 1 / 3], [0.4, 2 / 3]])
+    expected = unseen * seen**0.25
+    np.testing.assert_allclose(joined(cross_fitted, weights, np.array([0, 1])), expected)
 
 
 def test_many_labels_are_left_out_by_folds(circles, monkeypatch):

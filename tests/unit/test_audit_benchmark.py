@@ -75,6 +75,17 @@ def test_one_split_has_no_interval():
     assert "nan" not in page
 
 
+def test_a_split_that_lacks_some_noise_is_in_no_mean_over_all_noise():
+    tasks = (
+        list_tasks(["cora_ml"], 2, validation=False)[:-1]
+        + list_tasks(["pubmed"], 1, validation=False)[:3]
+    )
+    page = to_markdown([Done(task, made_up(task), "abc") for task in tasks])
+    means = page.split("###")[1]
+    assert "| cora_ml | 0.9000 | 0.8000 | 0.8000 | +0.1000 | 1 |" in means
+    assert "pubmed" not in means
+
+
 def test_every_ranking_of_cleanlab_has_its_column():
     named = {f"cleanlab {method}{', adjusted' * adjusted}" for method, adjusted in CLEANLAB}
     assert named == {name for name in RANKINGS if name.startswith("cleanlab")}

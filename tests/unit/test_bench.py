@@ -165,6 +165,16 @@ def test_memory_has_a_table_of_its_own():
     assert memory.rows == (("large", "1 kB", "2 kB", "2.00 ×"),)
 
 
+def test_graphs_stand_in_the_order_of_their_sizes_and_other_cases_in_their_own():
+    sizes = {"large": 3.0, "small": 1.0, "middle": 2.0}
+    graphs = [measured(case=case, amount=n, unit="entries") for case, n in sizes.items()]
+    (table,) = tables_of(graphs)
+    assert list(dict.fromkeys(row[0] for row in table.rows)) == ["small", "middle", "large"]
+    others = [measured(case=case, amount=n, unit="operations") for case, n in sizes.items()]
+    (table,) = tables_of(others)
+    assert list(dict.fromkeys(row[0] for row in table.rows)) == list(sizes)
+
+
 def test_reckoned_jobs_are_told_for_the_epochs_of_another():
     jobs = {"whole": lambda: 30, "brief": lambda: 10}
     case = Case("suite", "title", "case", "whole", lambda: Work(jobs))
@@ -507,6 +517,18 @@ def test_what_was_measured_is_shown_as_markdown(tmp_path, run, prepared):
     assert code == 1
     assert "draws what growth measures" in text.err
     assert len(prepared) == 2  # nothing was measured again
+
+
+def test_a_plot_does_not_take_the_place_of_the_times(tmp_path, run):
+    times = tmp_path / "times.jsonl"
+    words = ("growth", "--entries", 100_000, "--rounds", 1)
+    code, text = run(*words, "--out", times, "--plot", times)
+    assert code == 1
+    assert "--plot must be a file of its own" in text.err
+    assert run(*words, "--out", times)[0] == 0
+    before = times.read_bytes()
+    assert run("--show", times, "--plot", times)[0] == 1
+    assert times.read_bytes() == before
 
 
 def test_the_plot_is_drawn_when_growth_is_done(tmp_path, run):

@@ -180,7 +180,7 @@ def test_a_missing_peer_is_named_with_its_extra(run, monkeypatch):
     code, text = run("labels", "--dataset", "cora")
     assert code == 1
     assert "sknetwork.classification, which is not installed" in text.err
-    assert "pip install proptrain[bench]" in text.err
+    assert "pip install -c constraints.txt '.[bench]'" in text.err
 
 
 def test_the_suites_are_where_the_command_looks_for_them():

@@ -19,6 +19,7 @@ from proptrain.data.mapped import (
     forget,
     largest_of_rows,
     parts_of,
+    put_rows,
     room_for,
     row_sums,
     take_rows,
@@ -29,12 +30,19 @@ from proptrain.errors import InvalidInputError, UnwritableOutputError
 from proptrain.kernels.propagation import propagate_plain
 from proptrain.memory import in_words, parse_memory
 from proptrain.propagate import blocked
+from proptrain.propagate import engine as engine_module
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.normalisation import plain_operator
 from proptrain.propagate.schemes import PPR, Heat
 from strategies import adjacencies_with_signals
 
 MEMORY = "64GB"
+
+
+@pytest.fixture(autouse=True)
+def _as_if_large(monkeypatch):
+    """Small graphs have numbers of entries: see contract/test_engine.py."""
+    monkeypatch.setattr(engine_module, "MANY_ENTRIES", 0)
 
 
 @pytest.fixture
@@ -226,6 +234,59 @@ def test_a_process_stays_below_the_limit_that_it_was_given(tmp_path):
     assert left >= 0
 
 
+ADVISED = """
+import re, sys
+from pathlib import Path
+import numpy as np
+from proptrain.errors import InvalidInputError
+from proptrain.memory import give_back, parse_memory, peak_memory
+from proptrain.propagate import blocked
+from proptrain.propagate.schemes import PPR
+
+def spread(folder, limit, n_columns, top):
+    graph, place = blocked.DiskGraph(folder), Path(sys.argv[3])
+    np.lib.format.open_memmap(place / "s.npy", "w+", np.float32, (graph.n_nodes, n_columns))
+    signal = np.load(place / "s.npy", mmap_mode="r")
+    engine = blocked.BlockedEngine(graph, memory=limit, top=top, scratch=place)
+    engine.propagate(signal, PPR(steps=2), fixed=np.arange(3))
+
+n_columns, top = int(sys.argv[4]), int(sys.argv[5]) or None
+blocked._BESIDE = 70_000_000  # with so few entries, parts are small
+blocked.enough_in_words = lambda n_bytes: f"{n_bytes / 1e6 + 15:.0f} MB"  # hardly any to spare
+spread(sys.argv[2], "64GB", n_columns, top)
+try:
+    spread(sys.argv[1], 1, n_columns, top)
+except InvalidInputError as error:
+    limit = parse_memory(re.search(r"Give at least ([\\d.]+ [MG]B)", str(error))[1])
+give_back()
+Path("/proc/self/clear_refs").write_text("5")
+spread(sys.argv[1], limit, n_columns, top)
+print(limit, peak_memory())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has")
+@pytest.mark.parametrize(
+    ("n", "n_columns", "is_renumbered", "top"),
+    [(8_000_000, 4, False, 0), (1_500_000, 32, True, 0), (1_500_000, 32, True, 1)],
+)
+def test_the_least_memory_that_is_asked_for_is_enough_for_many_nodes(
+    tmp_path, n, n_columns, is_renumbered, top
+):
+    for name, size in (("graph", n), ("small", 500)):
+        pair = sp.coo_array(([1.0], ([0], [1])), shape=(size, size))
+        order = np.random.RandomState(0).permutation(size) if is_renumbered else None
+        save_graph(Graph(sp.csr_array(pair)), tmp_path / name, order=order)
+    words = [str(tmp_path / name) for name in ("graph", "small", "")]
+    words += [str(n_columns), str(top)]
+    done = subprocess.run(
+        [sys.executable, "-c", ADVISED, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    limit, peak = map(int, done.stdout.split())
+    assert peak <= limit < 1e9
+
+
 def test_room_is_in_memory_or_in_a_file_without_a_name(tmp_path):
     small, large = (room_for((rows, 4), np.float32, tmp_path) for rows in (3, SMALL // 8))
     assert not isinstance(small, np.memmap)
@@ -279,15 +340,32 @@ def test_rows_are_taken_from_a_file_part_by_part(tmp_path, monkeypatch):
     assert take_rows(mapped, rows[:0]).shape == (0, 7)
     assert let_go == []
     anyhow = np.array([41, 99, 0, 40, 41, 1])
+    np.testing.assert_array_equal(take_rows(mapped, anyhow), matrix[anyhow])
+    assert len(let_go) == 3
+    let_go.clear()
     np.testing.assert_array_equal(largest_of_rows(mapped, anyhow), matrix[anyhow].argmax(axis=1))
     assert len(let_go) == 3  # never all that is told of many nodes at once
     assert largest_of_rows(mapped, rows[:0]).shape == (0,)
 
 
+def test_rows_are_put_into_a_file_part_by_part(monkeypatch):
+    wanted, rows = np.zeros((100, 7), np.float32), np.array([41, 99, 0, 40, 1])
+    values = np.random.default_rng(0).random((5, 7), dtype=np.float32)
+    room = room_for(wanted.shape, np.float32, small=0)
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 10 * 28)
+    let_go = []
+    monkeypatch.setattr("proptrain.data.mapped.forget", lambda *arrays: let_go.append(arrays))
+    put_rows(room, rows, values)
+    wanted[rows] = values
+    np.testing.assert_array_equal(room, wanted)
+    assert len(let_go) == 3  # rows of three parts of ten
+
+
 def test_row_sums_are_those_of_the_whole(monkeypatch):
     matrix = np.random.default_rng(0).random((100, 7), dtype=np.float32)
     monkeypatch.setattr("proptrain.data.mapped.SMALL", 60)
-    np.testing.assert_array_equal(row_sums(matrix), matrix.sum(axis=1))
+    # Another order of adding rounds otherwise, and which one NumPy takes depends on the CPU.
+    np.testing.assert_allclose(row_sums(matrix), matrix.sum(axis=1, dtype=np.float64), rtol=1e-6)
 
 
 def test_sizes_in_words_are_sizes():

@@ -224,7 +224,7 @@ def test_pyg_without_labels_or_features():
 
 def test_missing_pyg_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
-    with pytest.raises(MissingPackageError, match=r"pip install proptrain\[pyg\]"):
+    with pytest.raises(MissingPackageError, match=r"pip install -c constraints.txt '\.\[pyg\]'"):
         dataset_to_pyg(make_dataset(np.ones((5, 2), dtype=np.float32)))
 
 

@@ -17,6 +17,7 @@ from benchmarks.cost_model.model import (
     Plan,
     Prices,
     Size,
+    batch_row,
     best_plan,
     blocked_memory,
     blocked_time,
@@ -44,10 +45,15 @@ from benchmarks.ray_cost.table import gather
 
 from commands import runner
 from one_process import OneProcess
+from proptrain import PTAClassifier
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.shared_graph import SharedGraph
+from proptrain.data.synthetic_disk import write_synthetic
+from proptrain.disk_model import save_disk_model
 from proptrain.errors import ClusterError
+from proptrain.fit_cluster import fit_on_cluster, work_folder
+from proptrain.from_disk import fitting_batch_size
 from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.exchange import share_of
 
@@ -83,6 +89,26 @@ def test_sizes_are_those_of_a_graph_whose_edges_lead_anywhere(tmp_path):
     assert exchanged_bytes(size, 4, 8) == pytest.approx(sum(needed) * 8 * 4, rel=0.03)
     stored = sum(one.n_bytes for one in graph.manifest.arrays)
     assert graph_bytes(size, 4) == pytest.approx(stored, rel=0.001)
+
+
+def test_what_must_lie_on_disk_is_what_a_fit_writes(tmp_path):
+    how = {"n_features": 30, "labelled": 0.3, "memory": "4GB"}
+    made = write_synthetic(tmp_path, 5000, 20_000, 40, **how)
+    classifier = PTAClassifier(random_state=0, fast=True, max_epochs=1, device="cpu")
+    y = np.load(tmp_path / "labels.npy")
+    with work_folder(tmp_path) as work:
+        given = (tmp_path / "graph", tmp_path / "features.npy", y, OneProcess(), work)
+        fitted = fit_on_cluster(classifier, *given)
+        save_disk_model(tmp_path / "model", classifier, fitted, SharedGraph(tmp_path / "graph"))
+        there = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    size = Size(5000, made.manifest.n_entries, 40, 30)
+    assert storage_bytes(size) == pytest.approx(there, rel=0.1)  # but for labels and flags
+
+
+def test_a_batch_is_the_one_that_a_fit_from_disk_takes():
+    size = Size(10**9, 0, 47, 100, 64)
+    fitting = fitting_batch_size(size.nodes, size.features, size.hidden, size.columns, 2 * 10**9)
+    assert 2 * fitting * batch_row(size) > 0.25 * 2 * 10**9 >= fitting * batch_row(size)
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -206,7 +232,8 @@ def engine_for(size, machines, blocks, cpus):
         SimpleNamespace(n_rows=after[0] - before[0], n_entries=after[1] - before[1])
         for before, after in pairwise(bounds)
     ]
-    engine.graph = SimpleNamespace(manifest=SimpleNamespace(blocks=alike))
+    stored = SimpleNamespace(blocks=alike, n_entries=size.entries)
+    engine.graph = SimpleNamespace(manifest=stored)
     return engine
 
 

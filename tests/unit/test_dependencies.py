@@ -9,7 +9,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-judge = runpy.run_path(str(ROOT / "tools" / "audit_packages.py"))["judge"]
+TOOL = runpy.run_path(str(ROOT / "tools" / "audit_packages.py"))
+INSTALLED = {"torch": "2.0", "numpy": "1.0", "jinja2": "1.0", "mypy-extensions": "1.0"}
 
 
 def bounds():
@@ -50,6 +51,14 @@ def answer(*packages):
     return json.dumps({"dependencies": packages})
 
 
+def has_no_answer(name):
+    raise OSError(name)
+
+
+def judge(answer, said, ask=has_no_answer):
+    return TOOL["judge"](answer, said, INSTALLED, ask)
+
+
 def test_an_audit_is_clean_only_if_every_package_was_looked_up():
     own = {"name": "proptrain", "skip_reason": "Dependency not found"}
     code, text = judge(answer(package("numpy"), package("torch"), own), "")
@@ -74,3 +83,21 @@ def test_no_answer_at_all_is_no_success():
     assert code == 3
     assert "NOT AUDITED: pip-audit could not reach its advisories (ConnectionError" in text
     assert judge(answer(), "")[0] == 3
+
+
+def test_what_was_skipped_counts_if_the_index_knows_its_newest_release_and_that_is_installed():
+    newest = {"torch": "2.1", "numpy": "1.0", "mypy_extensions": "1.0"}
+    withdrawn = {"id": "PYSEC-2", "fixed_in": ["1.1"], "withdrawn": "2020-01-01"}
+    skipped = answer(*({"name": name, "skip_reason": "not found"} for name in newest))
+
+    def ask(name, *holes):
+        return {"info": {"version": newest[name]}, "vulnerabilities": [withdrawn, *holes]}
+
+    code, text = judge(skipped, "", ask)
+    assert code == 3
+    assert "2 of 3 packages looked up, 0 known holes" in text
+    assert "no answer for 1 of 3 packages (torch)" in text
+    hole = {"id": "PYSEC-1", "fixed_in": ["1.1"], "withdrawn": None}
+    code, text = judge(skipped, "", lambda name: ask(name, hole))
+    assert code == 1
+    assert "numpy 1.0: PYSEC-1, mended in ['1.1']" in text

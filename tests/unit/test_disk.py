@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import tracemalloc
 from hashlib import sha256
 from types import SimpleNamespace
 
@@ -64,13 +65,26 @@ def test_what_is_saved_comes_back(tmp_path_factory, adjacency, n_blocks, is_renu
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
-@given(st.lists(st.integers(0, 5), max_size=12), st.integers(1, 9))
-def test_rows_are_cut_where_they_are_full(lengths, most):
-    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    runs = list(cut_rows(indptr, most))
+@given(st.lists(st.integers(0, 5), max_size=12), st.integers(1, 9), st.sampled_from([None, 1, 3]))
+def test_rows_are_cut_where_they_are_full(lengths, most, max_rows):
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    runs = list(cut_rows(indptr, most, max_rows))
     assert [row for run in runs for row in range(run.start, run.stop)] == list(range(len(lengths)))
     for run in runs:
-        assert indptr[run.stop] - indptr[run.start] <= most or run.stop - run.start == 1
+        n_rows = run.stop - run.start
+        assert indptr[run.stop] - indptr[run.start] <= most or n_rows == 1
+        is_full = run.stop < len(lengths) and indptr[run.stop + 1] - indptr[run.start] > most
+        assert n_rows == max_rows or is_full or run.stop == len(lengths)
+
+
+def test_rows_are_cut_without_a_copy_of_where_they_begin():
+    indptr = np.arange(10**6, dtype=np.int32)
+    tracemalloc.start()
+    try:
+        assert len(list(cut_rows(indptr, 2**40))) == 1
+        assert tracemalloc.get_traced_memory()[1] < 10**5
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -4,27 +4,44 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proptrain.data import disk_build, disk_ids, disk_sort, disk_writer, edge_files, synthetic_disk
+from proptrain import memory as memory_module
+from proptrain.data import (
+    disk_build,
+    disk_given,
+    disk_ids,
+    disk_notes,
+    disk_sort,
+    disk_writer,
+    edge_files,
+    synthetic_disk,
+)
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_build import Nodes, build_graph
+from proptrain.data.disk_writer import save_graph
 from proptrain.data.edge_files import ids_of
 from proptrain.data.manifest import MANIFEST, WORK
 from proptrain.data.noise import noise_rate
 from proptrain.data.synthetic_disk import write_power_law_graph, write_synthetic
+from proptrain.data.tables import read_edges
 from proptrain.errors import (
     FileFormatError,
     GraphError,
@@ -35,6 +52,7 @@ from proptrain.errors import (
     TableError,
     UnreadableFileError,
     UnwritableOutputError,
+    WrongTypeError,
 )
 
 MEMORY = "64GB"
@@ -192,6 +210,84 @@ def test_nodes_by_a_table_are_in_its_order(tmp_path, names):
         build_graph([stray], tmp_path / "other", nodes=nodes, memory=MEMORY)
 
 
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("kind", ["numbers", "text", "numbers, then text", "ascending"])
+def test_nodes_by_a_long_table_are_read_in_parts(tmp_path, monkeypatch, ending, kind):
+    cramped(monkeypatch)
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 512)
+    monkeypatch.setattr("proptrain.data.table_files._MOST_ROWS", 300)
+    numbers = np.random.RandomState(0).permutation(1000) * 7 - 50
+    names = [str(number) for number in (np.sort(numbers) if kind == "ascending" else numbers)]
+    if "text" in kind:
+        first = 500 if "then" in kind else 0
+        names[first:] = [f"nö{name}" for name in names[first:]]
+    table = pd.DataFrame({"x": 0.5, "name": names if "text" in kind else list(map(int, names))})
+    getattr(table, f"to_{ending[1:]}")(tmp_path / f"nodes{ending}", index=False)
+    places = random_edges(1000, 400)
+    (path,) = written(tmp_path, np.array(names)[places], None, ".csv", 1)
+    nodes = Nodes(file=tmp_path / f"nodes{ending}", id_column="name")
+    monkeypatch.setattr(disk_build, "budget_of", lambda memory, kept: 40_000)
+    graph = build_graph([path], tmp_path / "graph", nodes=nodes)
+    assert [str(one) for one in graph.ids()] == names
+    same(graph.to_graph(), graph_from_edges(places, 1000))
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [
+        (["a", "b", "a", "c", "b"], r"nodes\.csv repeats 2: 'a' in row 3, 'b' in row 5\. Keep"),
+        (["3", "1", "3"], r"nodes\.csv repeats 1: 3 in row 3\. Keep"),
+        (["a", "b", " ", ""], r"nodes\.csv has at least 2 without one \(row 3, 4\)"),
+        (["a", "x" * 300], r"Column 'id' of nodes\.csv: Ids must be of at most 200 bytes"),
+        ([], r"at least one row, but nodes\.csv has none"),
+        (["a", "b,1,2"], "as many cells as there are column names"),
+    ],
+)
+def test_a_table_of_nodes_that_cannot_be_used(tmp_path, monkeypatch, rows, match):
+    monkeypatch.setattr("proptrain.data.table_files._FEWEST_ROWS", 2)
+    monkeypatch.setattr("proptrain.data.table_files._MOST_ROWS", 2)
+    (tmp_path / "nodes.csv").write_text("".join(f"{row},0\n" for row in ["id", *rows]))
+    (path,) = written(tmp_path, np.array([["a", "b"]]), None, ".csv", 1)
+    nodes = Nodes(file=tmp_path / "nodes.csv")
+    with pytest.raises(ProptrainError, match=match):
+        build_graph([path], tmp_path / "graph", nodes=nodes, memory=MEMORY)
+    assert not (tmp_path / "graph").exists()
+
+
+@pytest.mark.parametrize("kind", ["sort", "renumber"])
+def test_too_little_memory_for_all_nodes_is_told_with_what_would_do(tmp_path, monkeypatch, kind):
+    pd.DataFrame({"id": range(900, 0, -1)}).to_csv(tmp_path / "nodes.csv", index=False)
+    (path,) = written(tmp_path, np.array([[1, 900], [7, 8]]), None, ".csv", 1)
+    nodes = Nodes(file=tmp_path / "nodes.csv") if kind == "sort" else Nodes(n_nodes=901)
+    how = {"nodes": nodes, "memory": "3GB", "renumber": kind == "renumber"}
+    with monkeypatch.context() as patched:
+        patched.setattr(disk_build, "budget_of", lambda memory, kept: 20_000)
+        told = rf"must leave 21\.6 KB to {kind} .*leaves 20 KB\. Give at least 3\.2 GB, and"
+        with pytest.raises(NotEnoughMemoryError, match=told):
+            build_graph([path], tmp_path / "graph", **how)
+    graph = build_graph([path], tmp_path / "graph", **{**how, "memory": MEMORY})
+    assert graph.n_edges == 2
+    assert graph.ids().tolist() == list(range(900, 0, -1) if kind == "sort" else range(901))
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+@pytest.mark.parametrize("is_numbered", [False, True])
+def test_ids_are_looked_up_part_by_part(monkeypatch, is_text, is_numbered):
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 64)
+    random = np.random.RandomState(0)
+    ids = np.sort(random.choice(10_000, 400, replace=False))
+    ids = np.sort(ids.astype("S20")) if is_text else ids
+    numbers = random.permutation(400).astype(np.int32) if is_numbered else None
+    ids_of_nodes = disk_ids.IdMap(400, ids, numbers)
+    places = random.randint(0, 400, 300)
+    found = ids_of_nodes.look_up(ids[places], "edges.csv")
+    np.testing.assert_array_equal(found, places if numbers is None else numbers[places])
+    everywhere = set(range(-3, 10_003)) - set(ids.astype(int).tolist())
+    for stray in random.choice(sorted(everywhere), 60):
+        with pytest.raises(TableError, match=rf"has '?{stray}'?, which is none"):
+            ids_of_nodes.look_up(np.array([stray]), "edges.csv")
+
+
 def test_of_ids_with_text_among_them_the_one_that_is_none_is_named(tmp_path):
     (tmp_path / "nodes.csv").write_text("id,x\n1,0\n2,0\n")
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,x\n")
@@ -297,22 +393,28 @@ def killing_at(monkeypatch, call):
 
         monkeypatch.setattr(module, name, counted)
 
-    for module in (disk_sort, disk_ids, disk_build, disk_writer):
-        for name in ("write_whole", "write_array", "write_block", "_deal", "_note", "write_rest"):
+    names = ("write_whole", "write_array", "write_parts", "write_block", "_deal", "_note")
+    for module in (disk_sort, disk_ids, disk_given, disk_build, disk_writer, disk_notes):
+        for name in (*names, "write_rest"):
             if hasattr(module, name):
                 wrap(module, name)
     wrap(os, "fsync")
-    wrap(Path, "replace")
-    wrap(Path, "unlink")
+    for name in ("replace", "rename", "unlink"):
+        wrap(Path, name)
     return calls
 
 
-@pytest.mark.parametrize("renumber", [False, True])
-def test_killed_at_any_moment_it_goes_on_to_the_same_graph(tmp_path, monkeypatch, renumber):
+@pytest.mark.parametrize(("renumber", "is_given"), [(False, False), (True, False), (False, True)])
+def test_killed_at_any_moment_it_goes_on_to_the_same_graph(
+    tmp_path, monkeypatch, renumber, is_given
+):
     pairs, weights = random_edges(40, 150), np.random.RandomState(1).rand(150)
     paths = written(tmp_path, pairs, weights, ".csv", 2)
     how = {"weight": "strength", "memory": MEMORY, "renumber": renumber}
     ids, places = np.unique(pairs, return_inverse=True)
+    if is_given:
+        pd.DataFrame({"id": ids[::-1]}).to_csv(tmp_path / "nodes.csv", index=False)
+        how["nodes"], places = Nodes(file=tmp_path / "nodes.csv"), len(ids) - 1 - places
     wanted = graph_from_edges(places.reshape(-1, 2), len(ids), weights)
     moment, n_killed = 1, 0
     while True:
@@ -329,7 +431,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_graph(tmp_path, monkeypatch
             with pytest.raises(ProptrainError, match=r"no graph folder|cannot be read"):
                 DiskGraph(out)
         with monkeypatch.context() as patched:  # with more memory, or less
-            patched.setattr(disk_build, "budget_of", lambda _, m=moment: 10**6 if m % 2 else 4096)
+            budget = 10**6 if moment % 2 else 4096
+            patched.setattr(disk_build, "budget_of", lambda *_, budget=budget: budget)
             same_as = build_or_open(paths, out, how)
         same(same_as.to_graph(), wanted)
         same_as.verify()
@@ -372,6 +475,140 @@ def test_kill_9_and_the_same_command_again(tmp_path):
     same(DiskGraph(tmp_path / "graph").to_graph(), wanted)
 
 
+SPOILT = {
+    "emptied": lambda content: b"",
+    "longer": lambda content: content + content[-8:],
+    "a bit flipped": lambda content: content[:-3] + bytes([content[-3] ^ 4]) + content[-2:],
+    "garbage": lambda content: b"\x93NUMPY garbage",
+    "lost": None,
+}
+STAGES = {
+    "ids": (disk_ids, "_merge", {}),
+    "dealing": (disk_sort, "_deal", {"weight": "strength"}),
+    "sorting weights of 1": (disk_build, "write_rest", {"weight": "one"}),
+    "degrees and ids": (disk_build, "write_rest", {"weight": "strength"}),
+    "given": (disk_sort, "_deal_out", {"nodes": "nodes.csv"}),
+    "order": (disk_build, "_places_in", {"renumber": True}),
+    "renumbered": (disk_build, "put_in_place", {"renumber": True}),
+}
+
+
+def killed_in_its_second(module, name, monkeypatch, build):
+    """Have a build end at the second call of a function, or at the first if there is but one."""
+    before, calls = getattr(module, name), []
+
+    def second(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2 or name in {"_merge", "write_rest", "_deal_out", "_places_in",
+                                       "put_in_place"}:  # fmt: skip
+            raise Killed
+        return before(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        cramped_deal(patched)
+        patched.setattr(module, name, second)
+        with pytest.raises(Killed):
+            build()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_a_disk_has_spoilt_since_the_kill_gets_into_no_graph(tmp_path, monkeypatch, stage):
+    module, name, how = STAGES[stage]
+    pairs = random_edges(40, 150)
+    table = pd.DataFrame(pairs, columns=["source", "target"]).map(lambda node: f"n{node}")
+    table["strength"], table["one"] = np.random.RandomState(1).rand(150), 1.0
+    table.to_csv(tmp_path / "edges.csv", index=False)
+    ids = [f"n{node}" for node in np.unique(pairs)[::-1]]
+    pd.DataFrame({"id": ids}).to_csv(tmp_path / "nodes.csv", index=False)
+    out, kept = tmp_path / "graph", tmp_path / "kept"
+    how = {"memory": MEMORY, "n_blocks": 3, **how}
+    if "nodes" in how:
+        how["nodes"] = Nodes(file=tmp_path / "nodes.csv")
+
+    def build():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            build_graph([tmp_path / "edges.csv"], out, **how)
+        return [str(one.message) for one in caught]
+
+    assert build() == []
+    wanted = contents(out)
+    shutil.rmtree(out)
+    killed_in_its_second(module, name, monkeypatch, build)
+    out.rename(kept)
+    files = [path.relative_to(kept) for path in sorted(kept.rglob("*")) if path.is_file()]
+    counted_on = {kept / WORK / "inputs.json", *counted_on_in(kept / WORK)}
+    assert len(counted_on) >= 3
+    for file in files:
+        for way, spoil in SPOILT.items():
+            shutil.copytree(kept, out)
+            if spoil is None:
+                (out / file).unlink()
+            elif (out / file).stat().st_size > 3 or way == "garbage":
+                (out / file).write_bytes(spoil((out / file).read_bytes()))
+            else:
+                shutil.rmtree(out)
+                continue
+            if file.name == "inputs.json" and spoil is not None:
+                with pytest.raises(OutputExistsError, match="ask for overwriting"):
+                    build()
+            else:
+                told = build()
+                assert contents(out) == wanted, (file, way)
+                if kept / file in counted_on and spoil is not None and way != "longer":
+                    assert ["is damaged and not used" in one for one in told] == [True], (file, way)
+            shutil.rmtree(out)
+
+
+def counted_on_in(work):
+    """Return the notes and all files that they are of."""
+    for path in [*work.glob("*.json"), *work.glob("*/*.json")]:
+        yield path
+        if path.name not in {MANIFEST, "inputs.json"}:
+            for name, *_ in disk_notes._content_of(path)["kept"]:
+                yield Path(os.path.normpath(path.parent / name))
+
+
+def test_a_made_up_graph_is_made_of_whole_edges_alone(tmp_path, monkeypatch):
+    out = tmp_path / "graph"
+
+    def make():
+        write_power_law_graph(out, 200, 900, 5)
+        return contents(out)
+
+    wanted = make()
+    shutil.rmtree(out)
+    killed_in_its_second(disk_sort, "_deal_out", monkeypatch, make)
+    path = out / WORK / "keys-00000.npy"
+    path.write_bytes(SPOILT["a bit flipped"](path.read_bytes()))
+    with pytest.warns(UserWarning, match=r"keys-00000\.npy was changed after it was written"):
+        assert make() == wanted
+
+
+@pytest.mark.parametrize("name", ["inputs.json", "ids.json", "ids.npy", "sort/bounds.json"])
+def test_a_pipe_among_what_was_left_does_not_hang(tmp_path, monkeypatch, name):
+    paths, out = written(tmp_path, random_edges(40, 150), None, ".csv", 1), tmp_path / "graph"
+
+    def build():
+        return build_graph(paths, out, memory=MEMORY)
+
+    killed_in_its_second(disk_build, "write_rest", monkeypatch, build)
+    (out / WORK / name).unlink()
+    os.mkfifo(out / WORK / name)
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hung"))
+    signal.alarm(20)
+    try:
+        if name == "inputs.json":
+            with pytest.raises(FileFormatError, match="must be an ordinary file"):
+                build()
+        else:
+            with pytest.warns(UserWarning, match="must be an ordinary file"):
+                build().verify()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_of_another_build_nothing_is_taken_over(tmp_path, monkeypatch):
     paths = written(tmp_path, random_edges(40, 150), None, ".csv", 2)
     out = tmp_path / "graph"
@@ -411,6 +648,91 @@ def test_an_existing_graph_is_left_alone(tmp_path):
     with pytest.raises(OutputExistsError, match="exists already"):
         build_graph(paths, tmp_path / "graph", memory=MEMORY)
     assert {p.name: p.read_bytes() for p in (tmp_path / "graph").iterdir()} == before
+
+
+# --- overwriting ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A graph that is to be overwritten, alone in a folder."""
+    (tmp_path / "old.csv").write_text("source,target\na,b\n")
+    (tmp_path / "alone").mkdir()
+    build_graph([tmp_path / "old.csv"], tmp_path / "alone" / "graph", memory=MEMORY)
+    return tmp_path / "alone" / "graph"
+
+
+@pytest.mark.parametrize("renumber", [False, True])
+def test_overwriting_killed_at_any_moment_leaves_the_old_graph_or_the_new_one(
+    old, tmp_path, monkeypatch, renumber
+):
+    pairs, before = random_edges(40, 150), contents(old)
+    paths = written(tmp_path, pairs, None, ".csv", 2)
+    how = {"memory": MEMORY, "renumber": renumber, "overwrite": True}
+    with monkeypatch.context() as patched:
+        cramped_deal(patched)
+        calls = killing_at(patched, None)
+        wanted = build_graph(paths, tmp_path / "wanted", **how).to_graph()
+    last, seen = len(calls), set()  # of them the last is for the lock
+    for moment in sorted({*range(1, last, last // 25), *range(last - 6, last)}):
+        shutil.rmtree(old.parent)
+        old.mkdir(parents=True)
+        for path, content in before.items():
+            path.write_bytes(content)
+        with monkeypatch.context() as patched, suppress(Killed):
+            cramped_deal(patched)
+            killing_at(patched, moment)
+            build_graph(paths, old, **how)
+        seen.add(told_of(old, before, wanted))
+        with pytest.raises(OutputExistsError, match="exists already"):  # and brings it back
+            build_graph(paths, old, memory=MEMORY)
+        assert told_of(old, before, wanted) in ("old", "new")
+        same(build_graph(paths, old, **how).to_graph(), wanted)
+        assert [path.name for path in old.parent.iterdir()] == ["graph"]
+        assert not (old / WORK).exists()
+    assert seen == {"old", "none", "new"}
+
+
+def told_of(folder, before, wanted):
+    """Which graph a folder is; "none" where there is no folder for the moment."""
+    if not folder.exists():
+        return "none"
+    DiskGraph(folder).verify()
+    if before.items() <= contents(folder).items():
+        return "old"
+    same(DiskGraph(folder).to_graph(), wanted)
+    return "new"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_bad_input_leaves_the_graph_that_it_would_overwrite(old, tmp_path, is_late):
+    before = contents(old)
+    first = "source,target,strength\na,b,1\n"
+    (tmp_path / "bad.csv").write_text(first + f"a,c,{-1 if is_late else 'heavy'}\n")
+    how = {"weight": "strength", "memory": MEMORY, "overwrite": True}
+    with pytest.raises(InvalidInputError, match=r"Weights must be numbers|not negative"):
+        build_graph([tmp_path / "bad.csv"], old, **how)
+    assert contents(old.parent) == before
+    assert not (old / WORK).exists()
+
+
+def test_an_unfinished_build_is_dropped_for_another_and_the_old_graph_stays(
+    old, tmp_path, monkeypatch
+):
+    paths, before = written(tmp_path, random_edges(40, 150), None, ".csv", 2), contents(old)
+    with monkeypatch.context() as patched:
+        killing_at(patched, 14)
+        with pytest.raises(Killed):
+            build_graph(paths, old, memory=MEMORY, overwrite=True)
+    assert (old / WORK).is_dir()
+    for overwritten in (paths, paths[:1]):
+        with pytest.raises(OutputExistsError, match="exists already"):
+            build_graph(overwritten, old, memory=MEMORY)
+    assert before.items() <= contents(old).items()
+    same(
+        build_graph(paths[:1], old, memory=MEMORY, overwrite=True).to_graph(),
+        build_graph(paths[:1], tmp_path / "wanted", memory=MEMORY).to_graph(),
+    )
 
 
 # --- bad input --------------------------------------------------------------------------------
@@ -456,8 +778,9 @@ def test_a_really_full_disk(tmp_path):
         ("source,target,strength\na,b,heavy\n", TableError, "'strength' .* holds 'heavy'"),
         ("source,target,strength\na,b,-1\n", GraphError, r"not negative, got -1.0 in edges\.csv"),
         ("source,target,strength\na,b,nan\n", GraphError, "finite"),
-        ("source,target,strength\na,b,1e300\n", GraphError, "finite"),
-        ("a,a,strength\na,b,1\n", TableError, "Column names must differ"),
+        ("source,target,strength\na,b,1e300\n", GraphError, "below 3.4e38"),
+        ("a,a,strength\na,b,1\n", TableError, r"edges\.csv has several named 'a'\. Rename"),
+        ("from,to,x,x\na,b,1,2\n", TableError, r"edges\.csv has several named 'x'\. Rename"),
     ],
 )
 def test_an_edge_list_that_cannot_be_used(tmp_path, content, error, match):
@@ -469,17 +792,58 @@ def test_an_edge_list_that_cannot_be_used(tmp_path, content, error, match):
     assert not (tmp_path / "graph" / MANIFEST).exists()
 
 
+@pytest.mark.parametrize("name", ["edges.csv", "edges.tsv"])
+def test_a_file_without_column_names_is_noticed(tmp_path, name):
+    path = tmp_path / name
+    cells = np.array([[0, 1], [0, 2], [5, 6]]).astype(str)
+    path.write_text("".join(("\t" if "tsv" in name else ",").join(row) + "\n" for row in cells))
+    with pytest.warns(UserWarning, match=rf"first line of {name} .* 0 and 1\. If it is an edge"):
+        build_graph([path], tmp_path / "graph", memory=MEMORY)
+    frame = pd.DataFrame({"id": [0, 1, 2, 5, 6]})
+    if name == "edges.csv":
+        with pytest.warns(UserWarning, match="first line of edges"):
+            read_edges(path, frame["id"].to_numpy())
+    read_edges(pd.DataFrame(cells[:1]), frame["id"].to_numpy())  # which has names of its own
+
+
+def test_lists_in_a_parquet_file_are_no_ids(tmp_path):
+    path = tmp_path / "edges.parquet"
+    pd.DataFrame({"source": [[1]], "target": [[2]]}).to_parquet(path)
+    with pytest.raises(TableError, match=r"column 'source' of edges\.parquet holds list<"):
+        build_graph([path], tmp_path / "graph", memory=MEMORY)
+
+
+def test_columns_of_the_same_name_are_refused_in_parquet_and_in_tables_of_nodes(tmp_path):
+    columns = [pa.array([0, 1]), pa.array([1, 2]), pa.array([0, 0])]
+    pq.write_table(pa.table(columns, names=["source", "target", "source"]), tmp_path / "e.parquet")
+    with pytest.raises(TableError, match=r"e\.parquet has several named 'source'"):
+        build_graph([tmp_path / "e.parquet"], tmp_path / "graph", memory=MEMORY)
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
+    (tmp_path / "nodes.csv").write_text("id,id\n0,1\n1,0\n")
+    with pytest.raises(TableError, match=r"nodes\.csv has several named 'id'"):
+        build_graph(
+            [tmp_path / "edges.csv"],
+            tmp_path / "graph",
+            nodes=Nodes(file=tmp_path / "nodes.csv"),
+            memory=MEMORY,
+        )
+
+
 def test_files_that_are_none(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
     (tmp_path / "broken.csv.gz").write_bytes(b"\x1f\x8b no more")
     (tmp_path / "latin.csv").write_bytes("von,zu,stärke\na,b,1\n".encode("latin-1"))
+    (tmp_path / "latin2.csv").write_bytes("from,to\nMüller,b\n".encode("latin-1"))
     (tmp_path / "edges.txt").write_text("a b\n")
     for name, error, match in (
         ("broken.parquet", FileFormatError, "cannot be read as .parquet"),
         ("broken.csv.gz", FileFormatError, "broken.csv.gz"),
         ("latin.csv", FileFormatError, "must be text in UTF-8"),
+        ("latin2.csv", FileFormatError, "invalid UTF8.* Save it again as UTF-8"),
         ("edges.txt", FileFormatError, "must be one of .csv"),
         ("nowhere.csv", UnreadableFileError, "does not exist"),
+        ("pipe.csv", UnreadableFileError, "An edge list must be .* is no ordinary file"),
     ):
         with pytest.raises(error, match=match):
             build_graph([tmp_path / name], tmp_path / "graph", memory=MEMORY)
@@ -533,18 +897,29 @@ def test_a_made_up_graph_does_not_depend_on_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(synthetic_disk, "_BATCH", 900)
 
     def make(name, budget):
-        monkeypatch.setattr(synthetic_disk, "budget_of", lambda _: budget)
+        monkeypatch.setattr(synthetic_disk, "budget_of", lambda memory, kept: budget)
         write_power_law_graph(tmp_path / name, 2000, 9000, 5)
         return DiskGraph(tmp_path / name).to_graph()
 
     wanted = make("much", 10**9)
     same(make("little", 10**5), wanted)
     with monkeypatch.context() as patched:
-        killing_at(patched, 60)  # when edges have been drawn
+        killing_at(patched, 70)  # when edges have been drawn
         with pytest.raises(Killed):
             make("changed", 10**5)
-    assert (tmp_path / "changed" / WORK / "drawn").exists()
+    assert (tmp_path / "changed" / WORK / "drawn.json").exists()
     same(make("changed", 10**9), wanted)
+
+
+def test_a_made_up_graph_with_too_many_nodes_for_the_memory_is_refused_at_once(
+    tmp_path, monkeypatch
+):
+    # As if the process had a little, whatever it has taken for other tests. Nodes take 9.6 GB, the
+    # build 0.1: 9.9 GB in all, with something to spare.
+    monkeypatch.setattr(memory_module, "resident_memory", lambda: 200_000_000)
+    with pytest.raises(InvalidInputError, match=r"take 9\.8 GB, so give at least 11 GB; got 9GB"):
+        write_power_law_graph(tmp_path / "large", 400_000_000, 10, 4, memory="9GB")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_made_up_problem_can_be_learned(tmp_path):
@@ -595,3 +970,15 @@ def test_a_made_up_problem_overwrites_nothing_of_others(tmp_path):
     with pytest.raises(OutputExistsError, match=r"holds features\.npy already"):
         write_synthetic(tmp_path, 100, 200, 4, memory=MEMORY)
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("nodes", [3000, "nodes.csv"])
+def test_nodes_of_another_type_are_told(tmp_path, nodes):
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    with pytest.raises(WrongTypeError, match=r"such as Nodes\(n_nodes=1000\).*got"):
+        build_graph([tmp_path / "edges.csv"], tmp_path / "graph", nodes=nodes, memory=MEMORY)
+
+
+def test_a_matrix_is_no_graph_to_save(tmp_path):
+    with pytest.raises(WrongTypeError, match=r"got csr_array\. Make one first: Graph\(matrix\)"):
+        save_graph(sp.csr_array((2, 2)), tmp_path / "graph")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from one_process import OneProcess
+from proptrain.data.disk import Block
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import ClusterError, GraphError
+from proptrain.propagate import engine as engine_module
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.engine import LocalEngine
-from proptrain.propagate.exchange import sends_of, share_of
+from proptrain.propagate.exchange import sends_of, share_of, task_bytes
 from proptrain.propagate.schemes import PPR
 
 
@@ -36,9 +40,39 @@ def test_only_rows_with_a_neighbour_there_are_sent(ring):
     assert [piece[:, 0].tolist() for piece in sends.cut(state)] == [[0, 2, 4, 6], [6], [0]]
 
 
+@pytest.mark.parametrize("is_numbered", [False, True])
+@pytest.mark.parametrize(
+    ("n_nodes", "n_rows", "n_entries", "is_weighted"),
+    [(4_000_000, 100, 300, False), (400_000, 300_000, 4_000_000, True), (900_000,) * 3 + (False,)],
+)
+def test_reading_a_block_takes_no_more_memory_than_is_reckoned(
+    monkeypatch, n_nodes, n_rows, n_entries, is_weighted, is_numbered
+):
+    monkeypatch.setattr("proptrain.data.mapped.SMALL", 1 << 16)
+    monkeypatch.setattr("proptrain.data.degrees._PART_ENTRIES", 1 << 13)
+    random = np.random.default_rng(0)
+    indices = random.integers(n_nodes, size=n_entries, dtype=np.int32)
+    indptr = np.linspace(0, n_entries, n_rows + 1).astype(np.int32)
+    weights = random.random(n_entries, np.float32) if is_weighted else None
+    block, bounds = Block(slice(0, n_rows), indptr, indices, weights), np.array([0, n_nodes])
+    given = sum(one.nbytes for one in (indptr, indices, weights) if one is not None)
+    tracemalloc.start()
+    try:
+        degrees = np.ones(n_nodes) if is_numbered else None
+        share, _ = share_of(block, bounds, "symmetric", 1.0, degrees)
+        taken = given + tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    sizes = (n_nodes, share.n_needed, n_rows, n_entries, 1, 1)  # reading, for so few columns
+    reckoned = task_bytes(*sizes, is_numbered=is_numbered)
+    assert 0.5 * reckoned < taken <= reckoned + 300_000
+
+
 @pytest.mark.parametrize("n_blocks", [1, 5])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_it_is_the_engine_of_one_machine_to_the_bit(tmp_path, dtype, n_blocks):
+@pytest.mark.parametrize("many", [0, 1 << 22], ids=["large", "small"])
+def test_it_is_the_engine_of_one_machine_to_the_bit(tmp_path, dtype, n_blocks, many, monkeypatch):
+    monkeypatch.setattr(engine_module, "MANY_ENTRIES", many)
     random = np.random.RandomState(0)
     upper = np.triu(random.rand(80, 80) < 0.1, 1) * random.rand(80, 80)
     save_graph(
@@ -64,11 +98,14 @@ def test_weights_of_any_size_are_those_of_one_machine(tmp_path, size):
     np.testing.assert_allclose(got, LocalEngine(graph, "row").propagate(signal, PPR()), rtol=1e-5)
 
 
-def test_weights_too_far_apart_are_refused_as_on_one_machine(tmp_path):
+def test_weights_too_far_apart_are_refused_as_on_one_machine(tmp_path, monkeypatch):
     edges = sp.coo_array(([1e-30, 1e30], ([0, 2], [1, 3])), shape=(4, 4))
     save_graph(Graph(sp.csr_array(edges + edges.T)), tmp_path / "g", n_blocks=2)
     blocked = BlockedEngine(tmp_path / "g", "row", memory="64GB")
-    for engine in (blocked, ClusterEngine(tmp_path / "g", OneProcess(), "row")):
+    cluster = ClusterEngine(tmp_path / "g", OneProcess(), "row")
+    assert blocked.propagate(np.ones((4, 1), np.float32), PPR()) == pytest.approx(1.0)
+    monkeypatch.setattr(engine_module, "MANY_ENTRIES", 0)  # as if it were large
+    for engine in (blocked, cluster):
         with pytest.raises(GraphError, match=r"comparable for float32.* between 1e-30 and 1e\+30"):
             engine.propagate(np.ones((4, 1), np.float32), PPR())
         assert engine.propagate(np.ones((4, 1)), PPR()) == pytest.approx(1.0)

@@ -30,10 +30,11 @@ from proptrain import (
 from proptrain.errors import InvalidInputError
 from proptrain.insight.adjoint import received_weights
 from proptrain.insight.neighbourhood import MOST, neighbourhood_of
-from proptrain.insight.telling import tables_of, tell, to_json
+from proptrain.insight.telling import retraction, tables_of, tell, to_json
 from proptrain.propagate.normalisation import normalise
 from proptrain.report.neighbourhood import draw_png, draw_svg, picture_of
 from proptrain.report.svg import clean_text
+from proptrain.rounds import RoundLearner
 from strategies import adjacencies_with_signals, labellings, node_sets
 
 SCHEMES = [PPR(0.1, 10), PPR(0.3, 0), Power(3), Mean(4), Heat(3.0, 12), Exact(0.2, 1e-3)]
@@ -227,6 +228,47 @@ def test_the_tables_of_pta_plus_add_up_with_factors():
     assert "factor" not in tables_of(plus().explain(4))[1].title
 
 
+def fallen_back(monkeypatch, **parameters):
+    """PTA+ whose labels alone are taken to tell more."""
+    monkeypatch.setattr(RoundLearner, "is_outdone", lambda *_: True)
+    clf = plus(**parameters)
+    assert clf.fell_back_
+    return clf
+
+
+@clamps
+@pytest.mark.parametrize("trust", [True, False], ids=["trusting", "doubting"])
+@pytest.mark.parametrize("keep_sizes", [True, False])
+def test_parts_sum_to_what_is_told_by_labels_alone(monkeypatch, clamp, trust, keep_sizes):
+    clf = fallen_back(monkeypatch, clamp=clamp, trust=trust, keep_sizes=keep_sizes)
+    known = trained_on(clf)
+    signal = reference.one_hot(clf.given_, known, 2)
+    signal[known] *= clf.trust_[:, None]
+    step, beta = reference.operator(ADJACENCY, "symmetric"), coefficients(PPR(0.1, 10))
+    soft = reference.clamped(step, signal, beta, known if clamp else [])
+    sent = clf.told_by_labels_.astype(float)
+    scores = reference.clamped(step, sent, beta, []) * clf.class_factors_
+    assert not np.allclose(sent, clf.probabilities_)
+    for node in (0, 7, 20, LONELY):
+        told = clf.explain(node)
+        assert told.by_labels
+        np.testing.assert_allclose(told.labels.total, soft[node], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(told.neighbours.total, scores[node], rtol=0, atol=1e-9)
+        np.testing.assert_array_equal(told.neighbours.signal, sent[told.neighbours.nodes])
+        shares = told.neighbours.shares.sum(axis=0)
+        np.testing.assert_allclose(shares, clf.label_distributions_[node], rtol=0, atol=1e-6)
+        by_steps = told.neighbours.over_steps.sum(axis=0)
+        np.testing.assert_allclose(by_steps, told.neighbours.total, rtol=0, atol=1e-12)
+
+
+def test_it_is_told_that_soft_labels_were_averaged(monkeypatch):
+    assert "Nodes whose predictions were averaged" in str(plus().explain(4))
+    assert not to_json(plus().explain(4))["by_labels"]
+    told = fallen_back(monkeypatch).explain(4)
+    assert "Nodes whose soft labels were averaged" in str(told)
+    assert to_json(told)["by_labels"]
+
+
 def test_what_pta_plus_trusts_must_be_its_labels():
     clf = plus()
     clf.trust_ = clf.trust_[:-1]
@@ -395,11 +437,13 @@ def test_it_knows_the_label_and_what_became_of_it():
 
 
 TELLS = """\
-Node 1: left 100.0% (unlabelled). 1 label reaches it, with 0.5 of a whole label.
+Node 1: left 100.0 % (unlabelled). 1 label reaches it, with 0.5 of a whole label.
 
 Labels that make up its soft label
   label of  class    share  steps
   0         left   100.0 %    1.0
+A share is what is lost if that label becomes zero while its node still stops other labels. Taken \
+away altogether (without), it also lets the labels behind it through, and less is lost.
 
 Over how many steps it came
   steps  soft label
@@ -410,6 +454,63 @@ def test_it_reads_as_a_short_table():
     clf = LabelPropagationClassifier(normalisation="row", alpha=0.5, steps=1)
     clf.fit(None, ["left", "", "right"], graph=[(0, 1), (1, 0), (0, 1)])
     assert str(clf.explain(1)) == TELLS
+
+
+@clamps
+def test_a_labelled_node_is_told_what_the_other_labels_say(clamp):
+    clf = pta(clamp=clamp)
+    node = int(trained_on(clf)[0])
+    told, apart = clf.explain(node), clf.explain(node, without=[node])
+    np.testing.assert_array_equal(told.others.values, apart.labels.values)
+    np.testing.assert_array_equal(told.others.nodes, apart.labels.nodes)
+    assert apart.others is None
+    assert (told.holds_label, apart.holds_label) == (clamp, False)
+    assert told.sources is (told.others if clamp else told.labels)
+    titles = [table.title for table in tables_of(told)]
+    assert "What the other labels say: its soft label without its own" in titles
+    assert any(title.startswith("Labels that make up") for title in titles) == (not clamp)
+    assert tables_of(told)[-1].columns == (
+        ("steps", "prediction") if clamp else ("steps", "soft label", "prediction")
+    )
+    assert ("Its soft label is its own label." in str(told)) == clamp
+    best = int(told.others.total.argmax())
+    share = 100 * told.others.total[best] / told.others.total.sum()
+    assert f"of a whole label: {best} {share:.1f} %" in str(told)
+    assert to_json(told)["others"]["total"] == apart.labels.total.tolist()
+    assert ("still stops other labels" in str(told)) == clamp
+    unlabelled = clf.explain(int(np.flatnonzero(clf.given_ < 0)[0]))
+    assert unlabelled.others is None
+    assert unlabelled.sources is unlabelled.labels
+
+
+def test_the_only_label_has_no_others():
+    clf = LabelPropagationClassifier(normalisation="row", alpha=0.5, steps=1)
+    clf.fit(None, ["left", "", "right"], graph=[(0, 1), (1, 0), (0, 1)])
+    told = clf.explain(2)
+    assert "Without its own: no label reaches it over the graph." in str(told)
+    assert tables_of(told) == ()
+    svg = draw_svg(picture_of(clf, told))
+    assert "right" in svg
+
+
+def test_what_is_lost_stands_beside_the_part_that_was_stated():
+    clf = LabelPropagationClassifier(normalisation="row", alpha=0.5, steps=2)
+    clf.fit(None, ["", "same", "same", "other"], graph=[(0, 1), (1, 2), (2, 1), (2, 3)])
+    before, after = clf.explain(0), clf.explain(0, without=[1])
+    assert before.labels.nodes.tolist() == [1]
+    lost = before.labels.total - after.labels.total
+    assert lost[1] < before.labels.values[0, 1]
+    (line,) = retraction(before, after)
+    assert f"a loss of {lost[1]:.3f}; the part of what is left out was " in line
+    assert line.endswith(f"{before.labels.values[0, 1]:.3f}.")
+
+
+def test_the_table_of_pta_plus_says_whose_soft_label_it_is():
+    node = int(np.flatnonzero((Y < 0) & (ADJACENCY.sum(axis=1) > 0))[0])
+    title = lambda **how: tables_of(plus(**how).explain(node))[0].title  # noqa: E731
+    assert title().endswith("its soft label of the first round, before classes are balanced")
+    assert title(n_rounds=0).endswith("its soft label before classes are balanced")
+    assert tables_of(pta().explain(node))[0].title == "Labels that make up its soft label"
 
 
 def test_the_tables_of_pta_add_up():
@@ -429,9 +530,9 @@ def test_a_node_that_nothing_reaches_says_so():
     assert "No label reaches it over the graph." in str(pta().explain(LONELY))
     alone = pta(normalisation="row", scheme=Power(2)).explain(LONELY)
     assert alone.neighbours.total.sum() == 0
-    assert "so its own prediction is told" in str(alone)
+    assert "so its own prediction is taken" in str(alone)
     assert tables_of(alone) == ()
-    assert "so what stands for unreached nodes is told" in str(lp().explain(LONELY))
+    assert "so what stands for unreached nodes is taken" in str(lp().explain(LONELY))
 
 
 def test_json_has_whole_sums_and_the_rest():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -18,12 +19,19 @@ from proptrain.errors import InvalidInputError
 from proptrain.experiments.versions import PACKAGES
 from proptrain.insight.audit import Audit
 from proptrain.insight.calibration import reliability
-from proptrain.report.explore import explorable_of, script_json, short_name
-from proptrain.report.model_page import model_report, suspects_of
+from proptrain.report.explore import (
+    MOST_BYTES,
+    Explorable,
+    explorable_of,
+    script_json,
+    short_name,
+)
+from proptrain.report.model_page import model_report, percent, suspects_of
 from proptrain.report.neighbourhood import COLOURS
 from proptrain.report.page import MOST_SUSPECTS, Report, _script, render_report
 from proptrain.report.parts import ReliabilityCurve, Suspect, reliability_plot
 from proptrain.rounds import RoundLearner
+from proptrain.train.loop import History
 
 
 @settings(deadline=None, derandomize=True)
@@ -101,7 +109,9 @@ def test_the_reliability_plot_has_a_mark_for_each_bin_that_holds_nodes():
     svg = reliability_plot([curve(), curve("calibrated <b>")])
     root = ET.fromstring(svg)
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"as told", "calibrated <b>", "told right, %", "probability told, %"} <= set(texts)
+    assert {"as told", "calibrated <b>", "predicted right, %", "predicted probability, %"} <= set(
+        texts
+    )
     assert root.get("aria-label") == "Calibration error: as told 12.3 %, calibrated <b> 12.3 %."
     assert "nan" not in svg.lower()
     dashed = [element for element in root.iter() if "dasharray" in (element.get("style") or "")]
@@ -175,7 +185,7 @@ def test_a_model_page_has_the_reliability_of_the_stopping_nodes_before_and_after
         assert curve.error == pytest.approx(bins.error, abs=1e-12)
     assert before.error != after.error
     html = render_report(report)
-    assert f"as told {100 * before.error:.1f}&nbsp;%, calibrated" in html
+    assert f"as predicted {100 * before.error:.1f}&nbsp;%, calibrated" in html
     assert "that was fitted to these same nodes" in html
 
 
@@ -225,20 +235,72 @@ def test_an_audit_becomes_the_rows_of_the_page():
         suspect=np.array([True, False]),
         stopping=np.array([False, True]),
         classes=np.array(["a", "b"]),
-        rounds=np.zeros((2, 2, 2)),
+        rounds=np.array([[[0.75, 0.25], [0.5, 0.5]], [[0.75, 0.25], [0.5, 0.5]]]),
         weights=np.zeros((2, 2)),
-        others=np.zeros((2, 2)),
+        others=np.array([[0.9, 0.1], [1.0, 0.0]]),
     )
     rows = suspects_of(found, names=["x", "y", "z"], class_names=["Alpha", "Beta"])
     assert rows == (
-        Suspect(2, "z", "Beta", "Alpha", 0.9, is_suspect=True),
-        Suspect(0, "x", "Alpha", "Alpha", 0.1, is_suspect=False),
+        Suspect(2, "z", "Beta", "Alpha", 0.9, is_suspect=True, cross_fitted=0.25, others=0.1),
+        Suspect(0, "x", "Alpha", "Alpha", 0.1, is_suspect=False, cross_fitted=0.5, others=1.0),
     )
     html = render_report(a_report(suspects=rows))
     assert "1 is marked as suspect" in html
     assert html.count('<span class="flag">suspect</span>') == 1
     assert "the same" in html  # rather than the given class once more
     assert suspects_of(found)[0].given == "b"
+
+
+def test_a_label_that_nobody_could_judge_is_not_shown_as_certain():
+    unjudged = Suspect(3, "lonely", "rare", "rare", 0.0, is_judged=False)
+    html = render_report(a_report(suspects=(a_suspect(), unjudged)))
+    row = html[html.index("lonely") :]
+    assert "not judged" in row[: row.index("</tr>")]
+    assert "0.0&nbsp;%" not in row[: row.index("</tr>")]
+    assert "1 could not be judged" in html
+    assert "could not be judged" not in render_report(a_report(suspects=(a_suspect(),)))
+    clf = a_fitted_one()
+    y = np.where(np.arange(200) < 60, clf.given_, -1)
+    y[60] = 2  # the only label of its class
+    features = np.random.RandomState(0).rand(200, 3)
+    clf.fit(features, y, graph=clf.graph_)
+    (last,) = (one for one in suspects_of(clf.audit(features)) if one.node == 60)
+    assert (last.is_judged, last.cross_fitted, last.suspicion) == (False, None, 0.0)
+
+
+def test_what_is_right_is_written_in_one_form():
+    html = render_report(model_report(a_fitted_one(), names=None, title="t", command="c"))
+    seen = re.sub(r"<(style|script|svg).*?</\1>", "", html, flags=re.DOTALL)
+    assert re.findall(r"\d%", seen) == []
+    assert not re.search(r"\btold\b", re.sub("<[^>]*>", "", seen))
+
+
+@pytest.mark.parametrize("n_labels", [8_000, 20_000])
+def test_all_but_the_nodes_of_a_page_takes_less_than_one_and_a_half_megabytes(n_labels):
+    """With as many classes, labels in doubt and epochs as there can be, and the longest names."""
+    random, n_classes = np.random.RandomState(0), 200
+    names = [f"{code:03} {'long ' * 40}" for code in range(n_classes)]
+    suspects = tuple(
+        Suspect(n, short_name(names[n % 200]), *[short_name(names[n % 200])] * 2, 0.5, True)
+        for n in range(n_labels)
+    )
+    clf = LabelPropagationClassifier()
+    clf.classes_ = np.array(names)
+    clf.graph_ = Graph.without_edges(n_labels)
+    clf.given_ = np.arange(n_labels) % n_classes
+    clf.stopping_ = np.arange(0, n_labels)
+    clf.label_distributions_ = random.rand(n_labels, n_classes)
+    clf.reached_ = np.ones(n_labels, dtype=bool)
+    curve = 1 + random.rand(5, 10_000)
+    report = model_report(clf, names=names * (n_labels // 200), title="t", command="c")
+    report = dataclasses.replace(
+        report, history=History(*map(tuple, curve.tolist())), suspects=suspects
+    )
+    assert isinstance(report.explore, Explorable)
+    html = render_report(report)
+    assert len(html.encode()) - len(report.explore.content.encode()) < 1_500_000
+    assert "Of the 200 classes, the 40 that are confused most often are drawn" in html
+    assert MOST_BYTES + 1_500_000 <= 8_000_000
 
 
 @pytest.mark.parametrize("n_rounds", [0, 2])
@@ -252,7 +314,7 @@ def test_a_page_about_pta_plus_shows_all_its_trainings(n_rounds):
     html = render_report(report)
     if n_rounds:
         assert "Its 3 trainings one after another" in html
-        assert ("What all of them tell counts" in html) == (clf.n_kept_ == 3)
+        assert ("What all of them predict counts" in html) == (clf.n_kept_ == 3)
         assert report.best_epoch is None
     else:
         assert report.trained.startswith("This model, epoch by epoch.")
@@ -265,12 +327,29 @@ def test_a_page_names_the_round_that_counts_without_stopping_nodes(monkeypatch, 
     clf = a_fitted_one(PTAPlusClassifier, n_networks=n_networks)
     assert (clf.stopping_.size, clf.n_kept_) == (0, n_networks)
     report = model_report(clf, names=None, title="t", command="c")
-    assert f"What round {kept + 1} of 3 tells counts." in report.trained
+    assert f"What round {kept + 1} of 3 predicts counts." in report.trained
     assert "the mean of the later epochs’ weights is kept" in report.trained
     assert report.best_epoch is None
     html = render_report(report)
     assert "judged on the training nodes" in html
     assert "topping nodes" not in html.replace("no stopping nodes to choose", "")
+
+
+@pytest.mark.parametrize("n_rounds", [0, 2])
+def test_a_page_says_where_labels_alone_told_more(monkeypatch, n_rounds):
+    said = "Labels alone clearly told more than all that was learnt"
+    usual = a_fitted_one(PTAPlusClassifier, n_rounds=n_rounds)
+    assert said not in model_report(usual, names=None, title="t", command="c").trained
+    monkeypatch.setattr(RoundLearner, "is_outdone", lambda *_: True)
+    clf = a_fitted_one(PTAPlusClassifier, n_rounds=n_rounds)
+    report = model_report(clf, names=None, title="t", command="c")
+    assert said in report.trained
+    assert "predicts counts" not in report.trained
+    held = json.loads(report.explore.content)
+    assert held["byLabels"]
+    f = np.frombuffer(base64.b64decode(held["f"]), dtype="<u2").reshape(clf.probabilities_.shape)
+    np.testing.assert_allclose(f / held["fUnit"], clf.told_by_labels_, atol=1e-5)
+    assert "balanced soft labels are averaged in the place of predictions" in render_report(report)
 
 
 @pytest.mark.parametrize("kept", ["all", "the first"])
@@ -281,8 +360,8 @@ def test_a_page_names_what_counts_with_stopping_nodes(monkeypatch, kept):
     monkeypatch.setattr(clf, "n_kept_", 3 if kept == "all" else 1)
     report = model_report(clf, names=None, title="t", command="c")
     counts = {
-        "all": "What all of them tell counts.",
-        "the first": "What round 1 of 3 tells counts.",
+        "all": "What all of them predict counts.",
+        "the first": "What round 1 of 3 predicts counts.",
     }
     assert report.trained.endswith(counts[kept])
     assert "mean of the later" not in report.trained
@@ -312,8 +391,8 @@ def test_a_model_page_counts_the_stopping_nodes():
     report = model_report(clf, names=None, title="t", command="c")
     assert report.confusion.sum() == len(clf.stopping_) == 4
     right = np.trace(report.confusion) / 4
-    assert f"It tells {right:.1%} of the 4 stopping nodes right" in report.subtitle
-    assert ("Right on stopping", f"{right:.1%}") in report.facts
+    assert f"It is right on {percent(right)} of the 4 stopping nodes" in report.subtitle
+    assert ("Right on stopping", percent(right)) in report.facts
     assert ("Training labels", "16") in report.facts
     html = render_report(report)
     assert "Stopping nodes by their true class" in html

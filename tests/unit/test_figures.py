@@ -129,7 +129,7 @@ def test_the_legend_has_room_for_every_method() -> None:
 @pytest.mark.parametrize("name", FIGURES)
 def test_without_runs_it_says_so(name: str) -> None:
     figure = make_figure(EXPERIMENTS[name], [])
-    assert texts(figure).count("no runs yet") == 4
+    assert texts(figure).count("no runs yet") == len(EXPERIMENTS[name].datasets)
     assert "nan" not in figure.lower()
 
 
@@ -171,8 +171,9 @@ def test_letters_are_large_enough_and_panels_aligned(name: str) -> None:
     assert min(sizes) >= 8
     words = [e for e in ET.fromstring(figure).iter() if _is(e, "text")]
     x = {e.text: e.get("x") for e in words if e.text in EXPERIMENTS[name].datasets}
+    assert len(x) == len(EXPERIMENTS[name].datasets) >= 3
     assert x["citeseer"] == x["pubmed"]
-    assert x["cora_ml"] == x["ms_academic"]
+    assert x["cora_ml"] == x.get("ms_academic", x["cora_ml"])
 
 
 def test_is_drawn_the_same_every_time() -> None:

@@ -309,15 +309,37 @@ def run_with_cache(folder, code):
     return done.stdout.strip()
 
 
+USE_KERNELS = (
+    "import numpy as np, scipy.sparse as sp;"
+    "from proptrain.kernels import propagate_signal, transposed_product;"
+    "print(transposed_product(np.ones((3, 1)), np.ones((3, 1)))[0, 0],"
+    "propagate_signal(sp.csr_array(2 * np.eye(1)), np.ones((1, 1)), (0.5,))[0, 0])"
+)
+
+
 def test_works_where_compiled_code_cannot_be_kept(tmp_path):
     (tmp_path / "file").touch()  # no folder can be made below a file, not even by root
-    code = (
-        "import numpy as np, scipy.sparse as sp;"
-        "from proptrain.kernels import propagate_signal, transposed_product;"
-        "print(transposed_product(np.ones((3, 1)), np.ones((3, 1)))[0, 0],"
-        "propagate_signal(sp.csr_array(2 * np.eye(1)), np.ones((1, 1)), (0.5,))[0, 0])"
-    )
-    assert run_with_cache(tmp_path / "file" / "cache", code) == "3.0 1.5"
+    assert run_with_cache(tmp_path / "file" / "cache", USE_KERNELS) == "3.0 1.5"
+
+
+def test_works_where_the_disk_is_full(tmp_path):
+    pytest.importorskip("resource", reason="files are limited in size by Unix alone")
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (256, 256));"
+    assert run_with_cache(tmp_path / "cache", limit + USE_KERNELS) == "3.0 1.5"
+    kept = [file for file in (tmp_path / "cache").rglob("*.nbc") if file.stat().st_size]
+    assert not kept  # or nothing was tried
+    assert list((tmp_path / "cache").rglob("*"))
+
+
+@pytest.mark.parametrize("content", [b"", b"no index at all"], ids=["empty", "other"])
+def test_damaged_compiled_code_is_compiled_anew(tmp_path, content):
+    assert run_with_cache(tmp_path, USE_KERNELS) == "3.0 1.5"
+    indices = list(tmp_path.rglob("*.nbi"))
+    assert indices
+    for index in indices:
+        index.write_bytes(content)
+    assert run_with_cache(tmp_path, USE_KERNELS) == "3.0 1.5"
+    assert all(index.read_bytes() != content for index in indices)
 
 
 def test_the_second_process_compiles_nothing_for_a_whole_fit(tmp_path):

@@ -23,8 +23,8 @@ def brute_force(features, n_neighbors, metric):
 
 
 @pytest.fixture
-def features():
-    return np.random.RandomState(1).normal(size=(60, 5)).astype(np.float32)
+def features():  # of more nodes than are compared at a time
+    return np.random.RandomState(1).normal(size=(150, 5)).astype(np.float32)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
@@ -78,6 +78,11 @@ def test_equal_rows_do_not_choose_themselves():
 @pytest.mark.parametrize(("n", "n_edges"), [(4, 6), (2, 1), (1, 0)])
 def test_more_neighbours_than_nodes(n, n_edges):
     assert knn_graph(np.eye(n) + 1, 10).n_edges == n_edges
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_nothing_is_alike_where_there_is_no_feature(metric):
+    assert knn_graph(np.empty((5, 0)), metric=metric).n_edges == 0
 
 
 def test_input_stays_unchanged(features):

@@ -28,6 +28,7 @@ from proptrain.errors import (
     InvalidInputError,
     NotEnoughMemoryError,
     TrainingError,
+    UnreadableFileError,
 )
 from proptrain.experiments.methods import find_methods
 from proptrain.fit_cluster import Trainers
@@ -52,13 +53,13 @@ except MissingPackageError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'proptrain[ray]'" in done.stdout
+    assert "pip install -c constraints.txt '.[ray]'" in done.stdout
 
 
 @pytest.fixture
 def on_ray():
     if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is missing; get it with: pip install 'proptrain[ray]'")
+        pytest.skip("Ray is missing; get it with: pip install -c constraints.txt '.[ray]'")
     import proptrain.on_ray
 
     return proptrain.on_ray
@@ -70,6 +71,52 @@ def test_an_address_where_nobody_answers_is_told_at_once(on_ray):
         address = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(ClusterError, match=f"No Ray cluster answers at {address}"):
             on_ray.RayCrew(address)
+
+
+@pytest.fixture
+def connected(on_ray, monkeypatch):
+    """A stand-in for Ray, as if connected; tells whether it still is."""
+    state = SimpleNamespace(is_on=False)
+
+    def init(**_):
+        state.is_on = True
+
+    def shutdown():
+        state.is_on = False
+
+    here = SimpleNamespace(gcs_address="10.0.0.1:6379")
+    for name, stand_in in {
+        "is_initialized": lambda: state.is_on,
+        "init": init,
+        "shutdown": shutdown,
+        "get_runtime_context": lambda: here,
+    }.items():
+        monkeypatch.setattr(on_ray.ray, name, stand_in)
+    return state
+
+
+def test_an_engine_that_cannot_be_leaves_no_cluster_behind(on_ray, connected, tmp_path):
+    with pytest.raises(UnreadableFileError, match="nowhere"):
+        on_ray.RayEngine(tmp_path / "nowhere")
+    assert not connected.is_on
+
+
+def test_who_is_connected_elsewhere_is_told(on_ray, connected, monkeypatch):
+    connected.is_on = True
+    known = {"head": "10.0.0.1", "other": "10.0.0.2", "localhost": "127.0.0.1"}
+
+    def look_up(host, *_, **__):
+        if host == "nobody":
+            raise socket.gaierror("unknown")
+        return [(None, None, None, "", (known.get(host, host), 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    for address in (None, "auto", "10.0.0.1:6379", "head:6379", "localhost:6379"):
+        on_ray.RayCrew(address)
+    for address in ("other:6379", "head:6380", "10.0.0.2:6379", "nobody:6379"):
+        with pytest.raises(ClusterError, match=rf"connected to 10\.0\.0\.1:6379 .*at {address}"):
+            on_ray.RayCrew(address)
+    assert connected.is_on
 
 
 @contextmanager
@@ -172,9 +219,21 @@ def test_a_trainer_has_as_many_cpus_as_every_machine_can_give_it(crew_of):
     assert told == [(2, 9), (1, 9), (3, 4), (4, 4), (20, 1)]
 
 
+def test_a_trainer_that_waits_for_tasks_leaves_them_the_cpus(crew_of):
+    crew = crew_of(node(CPU=16, memory=1e9), node(CPU=9, memory=1e9))
+    assert crew.hire(None, "auto", waits=True) == crew.hire(1, "cpu", waits=True)
+    assert crew.hire(None, "auto", waits=True) == Trainers(1, n_cpus=0)
+    with pytest.raises(InvalidInputError, match=r"One process trains .* got --workers 2"):
+        crew.hire(2, "auto", waits=True)
+
+
 @pytest.mark.parametrize(
     ("trainers", "each"),
-    [(Trainers(2, n_cpus=9), {"CPU": 9}), (Trainers(2, by_torch=True, on_gpus=True), {"GPU": 1})],
+    [
+        (Trainers(2, n_cpus=9), {"CPU": 9}),
+        (Trainers(2, n_cpus=0), {"memory": 1}),
+        (Trainers(2, by_torch=True, on_gpus=True), {"GPU": 1}),
+    ],
 )
 def test_ray_is_asked_for_what_a_trainer_shall_have(crew_of, tmp_path, monkeypatch, trainers, each):
     asked = []

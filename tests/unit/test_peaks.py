@@ -78,6 +78,58 @@ def test_a_build_stays_within_its_memory(tmp_path):
     assert told["peak"] <= told["limit"]
 
 
+def few_edges(folder, how):
+    """Words for builds with four edges: among few nodes, and among many."""
+    (folder / "edges.csv").write_text("source,target\n0,1\n1,2\n5,7\n3,9\n")
+    words = []
+    for name, n_nodes in (("small", 1000), ("large", 1_500_000 if how == "--nodes" else 8_000_000)):
+        given = ["--n-nodes", n_nodes]
+        if how == "--nodes":
+            given = ["--nodes", folder / f"{name}.csv"]
+            cells = {"id": np.arange(n_nodes), "x": 0.25, "y": "some text"}
+            pd.DataFrame(cells).to_csv(given[1], index=False)
+        words.append(["graph", "build", folder / "edges.csv", "--out", folder / name, *given])
+        words[-1] += ["--renumber"] if how == "--renumber" else []
+    return words
+
+
+@pytest.mark.parametrize(
+    ("how", "extra"), [("--n-nodes", 130_000_000), ("--nodes", 130_000_000),
+                       ("--renumber", 240_000_000)]
+)  # fmt: skip
+def test_a_build_with_many_nodes_and_few_edges_stays_within_its_memory(tmp_path, how, extra):
+    told = told_within(extra, *few_edges(tmp_path, how))
+    assert told["peak"] <= told["limit"]
+
+
+LOOKED_UP = """
+import sys
+from pathlib import Path
+import numpy as np
+from proptrain.data.disk_ids import IdMap
+from proptrain.memory import peak_memory, resident_memory
+
+ids, wanted = (np.load(path, mmap_mode="r") for path in sys.argv[1:])
+wanted = np.array(wanted)
+Path("/proc/self/clear_refs").write_text("5")
+before = resident_memory()
+found = IdMap(len(ids), ids, ids).look_up(wanted, "edges")
+print(peak_memory() - before, bool((found == wanted).all()))
+"""
+
+
+def test_ids_are_looked_up_in_a_file_without_having_all_of_it_at_hand(tmp_path):
+    ids = np.arange(0, 30_000_000, 2)  # 120 MB, and as much for the numbers
+    np.save(tmp_path / "ids.npy", ids)
+    np.save(tmp_path / "wanted.npy", np.random.default_rng(0).choice(ids, 100_000))
+    words = [sys.executable, "-c", LOOKED_UP, tmp_path / "ids.npy", tmp_path / "wanted.npy"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    taken, is_right = done.stdout.split()
+    assert is_right == "True"
+    assert int(taken) < 60_000_000
+
+
 def test_the_least_memory_that_a_build_asks_for_is_enough(tmp_path):
     random, paths = np.random.default_rng(0), []
     names = np.array([f"{'long name ' * 9}{number}" for number in range(30_000)])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from proptrain import (
     PPR,
     Graph,
+    LabelPropagationClassifier,
     LocalEngine,
     Power,
     PTAClassifier,
@@ -20,6 +24,7 @@ from proptrain import (
 )
 from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
+from proptrain.persistence import _checksum
 from proptrain.rounds import RoundLearner
 from proptrain.trainings import UNWATCHED_EPOCHS, most_epochs
 
@@ -30,6 +35,7 @@ BARE = {
     "mass_per_class": None,
     "scale_features": False,
     "keep_sizes": False,
+    "fall_back": False,
 }
 """What makes it PTA."""
 
@@ -56,6 +62,19 @@ def unequal_classes(seed=0, sizes=(300, 70, 40), n_labelled=15):
     labels = np.full(n, -1)
     for code in range(len(sizes)):
         labels[random.choice(np.flatnonzero(truth == code), n_labelled, replace=False)] = code
+    return features, truth, labels, Graph(sp.csr_array(upper.astype(float)))
+
+
+def graph_says_all(seed=0, n_labelled=10, n_alone=0):
+    """As `two_groups`; the features are noise, and the last nodes have no edge."""
+    random = np.random.RandomState(seed)
+    truth = np.arange(300) % 3
+    features = random.randn(300, 3)
+    alike = truth[:, None] == truth
+    upper = np.triu(random.rand(300, 300) < np.where(alike, 0.06, 0.008), 1)
+    if n_alone:
+        upper[:, -n_alone:] = False
+    labels = np.where(np.arange(300) < 3 * n_labelled, truth, -1)
     return features, truth, labels, Graph(sp.csr_array(upper.astype(float)))
 
 
@@ -325,7 +344,7 @@ def test_a_large_class_does_not_swallow_the_small_ones(is_watched):
         given[known] = truth[known]
     right = {}
     for keep in (True, False):
-        clf = PTAPlusClassifier(random_state=0, keep_sizes=keep)
+        clf = PTAPlusClassifier(random_state=0, keep_sizes=keep, fall_back=False)
         told = clf.fit(features, given, graph=graph, stopping=stop).transduction_
         right[keep] = (told == truth)[given < 0].mean()
         assert (clf.class_factors_ < 1).any() == keep
@@ -363,6 +382,239 @@ def test_factors_of_classes_count_for_new_nodes_and_explanations_and_are_kept(tm
     clf.save(tmp_path / "model")
     same = PTAPlusClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(same.predict_proba(features[[node]], edges), told)
+
+
+@pytest.mark.parametrize("trust", [True, False])
+@pytest.mark.parametrize("stop", [None, range(150, 250)], ids=["unwatched", "watched"])
+def test_labels_take_over_where_features_say_nothing(stop, trust):
+    features, truth, labels, graph = graph_says_all()
+    if stop is not None:
+        labels = labels.copy()
+        labels[list(stop)] = truth[list(stop)]
+    hidden, right = labels < 0, {}
+    for name, clf in {
+        "LP": LabelPropagationClassifier(),
+        "on": plus(max_epochs=60, trust=trust),
+        "off": plus(max_epochs=60, trust=trust, fall_back=False),
+    }.items():
+        told = clf.fit(features, labels, graph=graph, stopping=stop).transduction_
+        right[name] = (told == truth)[hidden].mean()
+        assert name == "LP" or clf.fell_back_ == (name == "on")
+    assert right["LP"] > 0.8 > 0.6 > right["off"]
+    assert right["on"] > right["LP"] - 0.02
+
+
+@pytest.mark.parametrize("stop", [None, STOP], ids=["unwatched", "watched"])
+def test_labels_do_not_take_over_where_features_tell_as_much(stop):
+    clfs = [
+        plus(max_epochs=60, fall_back=on).fit(FEATURES, LABELS, graph=GRAPH, stopping=stop)
+        for on in (True, False)
+    ]
+    assert [clf.fell_back_ for clf in clfs] == [False, False]
+    assert [clf.told_by_labels_ for clf in clfs] == [None, None]
+    edges = [(60, 4), (60, 6)]
+    for told in zip(
+        *((c.label_distributions_, c.predict_proba(FEATURES[:1], edges)) for c in clfs), strict=True
+    ):
+        np.testing.assert_array_equal(*told)
+    assert clfs[0].history_ == clfs[1].history_
+    for name, array in clfs[0].weights_.items():
+        np.testing.assert_array_equal(array, clfs[1].weights_[name])
+
+
+def test_labels_do_not_take_over_where_every_neighbour_has_one_too():
+    # Without the rows of all nodes with a label, nothing would be left for networks to tell by.
+    nearly_all = np.where(np.arange(60) < 59, TRUTH, -1)
+    clf = plus(max_epochs=60).fit(FEATURES, nearly_all, graph=GRAPH)
+    assert not clf.stopping_.size
+    assert not clf.fell_back_
+
+
+@pytest.mark.parametrize("seed", [2, 7])
+def test_labels_do_not_take_over_from_features_that_neighbours_know_nothing_of(seed):
+    # Most neighbours of a small class's nodes are of the large one: without what the network says
+    # of the node itself, it is told wrong, and labels alone seem to know more.
+    features, truth, labels, graph = unequal_classes(seed, n_labelled=20)
+    clf = PTAPlusClassifier(random_state=0).fit(features, labels, graph=graph)
+    assert not clf.fell_back_
+    assert (clf.transduction_ == truth)[labels < 0].mean() > 0.95
+
+
+def test_labels_take_over_from_networks_that_learnt_the_few_there_are_by_heart():
+    # The networks tell all of the training labels, and half of the others.
+    features, truth, labels, graph = graph_says_all(seed=305, n_labelled=5)
+    hidden = labels < 0
+    on, off = (
+        plus(max_epochs=60, fall_back=fall_back).fit(features, labels, graph=graph)
+        for fall_back in (True, False)
+    )
+    right = off.transduction_ == truth
+    assert right[~hidden].all()
+    assert right[hidden].mean() < 0.6
+    assert on.fell_back_
+    assert (on.transduction_ == truth)[hidden].mean() > 0.85
+
+
+def test_networks_are_heard_anew_only_where_labels_do_better(monkeypatch):
+    heard, learn = [], PTAPlusClassifier._trained_anew
+
+    def listen(self, features, problem):
+        tell = learn(self, features, problem)
+
+        def told(learnt, nodes):
+            heard.append((learnt[nodes], tell(learnt, nodes)))
+            return heard[-1][1]
+
+        return told
+
+    monkeypatch.setattr(PTAPlusClassifier, "_trained_anew", listen)
+    plus(max_epochs=60).fit(FEATURES, LABELS, graph=GRAPH)
+    fitted(plus(max_epochs=60))
+    features, truth, labels, graph = graph_says_all()
+    watched = np.where(np.arange(300) < 250, truth, -1)
+    plus(max_epochs=60).fit(features, watched, graph=graph, stopping=range(30, 250))
+    plus(max_epochs=60).fit(features, labels, graph=graph)  # which networks do not even repeat
+    assert not heard
+    features, _, labels, graph = graph_says_all(seed=305, n_labelled=5)
+    plus(max_epochs=60).fit(features, labels, graph=graph)
+    assert len(heard) == 5
+    assert all((hidden == -1).all() for hidden, _ in heard)
+    assert sum(len(told) for _, told in heard) == 15
+
+
+def test_labels_take_over_from_networks_that_failed_though_others_might_not():
+    # Those that are trained again tell nearly as many labels as labels do; these do not.
+    features, truth, labels, graph = graph_says_all(seed=307, n_labelled=6)
+    clf = plus(max_epochs=60).fit(features, labels, graph=graph)
+    assert clf.fell_back_
+    assert (clf.transduction_ == truth)[labels < 0].mean() > 0.9
+
+
+def test_hearing_networks_anew_leaves_no_trace():
+    features, _, labels, graph = graph_says_all(seed=305, n_labelled=5)
+    drawn, histories = [], []
+    for fall_back in (True, False):
+        random, told = np.random.RandomState(0), []
+        # Codes of classes are not the labels that were given, nor is -1 what marks the others.
+        clf = plus(max_epochs=60, fall_back=fall_back, random_state=random, unlabelled=0)
+        clf.fit(features, labels + 1, graph=graph, on_epoch=lambda e, _, told=told: told.append(e))
+        assert clf.fell_back_ == fall_back
+        assert told == list(range(clf.n_iter_))
+        drawn.append(random.randint(2**31 - 1))
+        histories.append(clf.history_)
+    assert drawn[0] == drawn[1]
+    assert histories[0] == histories[1]
+
+
+def test_what_labels_tell_is_what_the_first_round_learnt_from():
+    features, _, labels, graph = graph_says_all(n_alone=2)
+    clf, seen = plus(max_epochs=60), []
+    shape = clf._first_targets
+    clf._first_targets = lambda *told: seen.append(shape(*told)) or seen[-1]
+    clf.fit(features, labels, graph=graph)
+    assert clf.fell_back_
+    reached = clf.reached_
+    assert (~reached).sum() == 2
+    rows = seen[0][reached] / seen[0][reached].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(clf.told_by_labels_[reached], rows, rtol=1e-5)
+    # What no label reaches has the networks alone, which stay what they are.
+    np.testing.assert_array_equal(clf.told_by_labels_[~reached], clf.probabilities_[~reached])
+    off = plus(max_epochs=60, fall_back=False).fit(features, labels, graph=graph)
+    np.testing.assert_array_equal(clf.probabilities_, off.probabilities_)
+    scores = LocalEngine(graph).propagate(clf.told_by_labels_, PPR(0.1, 10)) * clf.class_factors_
+    told = scores / scores.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(clf.label_distributions_, told, atol=1e-6)
+
+
+def test_without_keeping_sizes_labels_take_over_without_factors():
+    features, _, labels, graph = graph_says_all()
+    clf = plus(max_epochs=60, keep_sizes=False).fit(features, labels, graph=graph)
+    assert clf.fell_back_
+    np.testing.assert_array_equal(clf.class_factors_, np.ones(3, dtype=np.float32))
+
+
+def test_after_labels_took_over_new_nodes_are_told_by_their_neighbours(tmp_path):
+    features, truth, labels, graph = graph_says_all()
+    known = np.flatnonzero(labels < 0)
+    fitted_nodes = np.r_[np.flatnonzero(labels >= 0), known[:-60]]
+    new = known[-60:]
+    inner = Graph(graph.adjacency[fitted_nodes][:, fitted_nodes])
+    clf = plus(max_epochs=60).fit(features[fitted_nodes], labels[fitted_nodes], graph=inner)
+    assert clf.fell_back_
+    order = np.r_[fitted_nodes, new]
+    rows = sp.coo_array(graph.adjacency[order][:, order])
+    among_new = rows.row >= len(fitted_nodes)
+    edges = np.column_stack([rows.row, rows.col])[among_new]
+    told = clf.predict_proba(features[new], edges)
+    assert (told.argmax(axis=1) == truth[new]).mean() > 0.8
+    # Their features say nothing, and count for nothing.
+    np.testing.assert_array_equal(clf.predict_proba(-features[new], edges), told)
+    alone = clf.predict_proba(features[new])
+    assert (alone.argmax(axis=1) == truth[new]).mean() < 0.6
+    # One whom no label reaches has nothing but features.
+    lonely = clf.predict_proba(features[new[:1]], np.zeros((0, 2), dtype=int))
+    np.testing.assert_allclose(lonely, spread_lonely(clf, alone[:1]), atol=1e-6)
+    clf.save(tmp_path / "model")
+    same = PTAPlusClassifier.load(tmp_path / "model")
+    assert same.fell_back_
+    np.testing.assert_array_equal(same.told_by_labels_, clf.told_by_labels_)
+    np.testing.assert_array_equal(same.predict_proba(), clf.predict_proba())
+    np.testing.assert_array_equal(same.predict_proba(features[new], edges), told)
+    np.testing.assert_array_equal(same.predict_proba(features[new]), alone)
+
+
+def spread_lonely(clf, own):
+    """What is told of a node without edges from its own prediction: the classes' factors count."""
+    scores = own * clf.class_factors_
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+def test_a_copy_of_a_new_node_is_told_as_the_fitted_one():
+    features, _, labels, graph = graph_says_all()
+    clf = plus(max_epochs=60).fit(features, labels, graph=graph)
+    node = int(np.flatnonzero(labels < 0)[3])
+    near = graph.adjacency[[node]].indices
+    told = clf.predict_proba(features[[node]], [(300, int(other)) for other in near])
+    np.testing.assert_allclose(told[0], clf.label_distributions_[node], atol=0.1)
+
+
+def test_fitted_anew_a_model_forgets_that_labels_took_over():
+    features, _, labels, graph = graph_says_all()
+    clf = plus(max_epochs=60).fit(features, labels, graph=graph)
+    assert clf.fell_back_
+    clf.fit(FEATURES, LABELS, graph=GRAPH)
+    assert not clf.fell_back_
+    assert clf.told_by_labels_ is None
+    off = clone(clf).set_params(fall_back=False)
+    assert off.get_params()["fall_back"] is False
+    assert not off.fit(features, labels, graph=graph).fell_back_
+
+
+def test_a_model_that_was_saved_before_labels_could_take_over_is_read(tmp_path):
+    clf = fitted(plus())
+    clf.save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    description = json.loads(path.read_text())
+    del description["checksum"], description["numbers"]["fell_back_"]
+    del description["parameters"]["fall_back"]
+    description["checksum"] = _checksum(description)
+    path.write_text(json.dumps(description))
+    same = PTAPlusClassifier.load(tmp_path / "model")
+    assert not same.fell_back_
+    np.testing.assert_array_equal(same.predict_proba(), clf.predict_proba())
+
+
+def test_calibration_of_features_alone_stays_that_of_the_networks():
+    features, truth, labels, graph = graph_says_all()
+    stop = np.arange(150, 250)
+    labels = labels.copy()
+    labels[stop] = truth[stop]
+    on, off = (
+        plus(max_epochs=60, fall_back=fall_back).fit(features, labels, graph=graph, stopping=stop)
+        for fall_back in (True, False)
+    )
+    assert on.fell_back_
+    assert on.find_temperature(alone=True) == off.find_temperature(alone=True)
 
 
 def test_epochs_are_told_one_after_another():
@@ -433,6 +685,7 @@ def test_every_round_is_balanced_and_learns_from_the_one_before():
         ({"mass_per_class": np.nan}, "mass_per_class must be a finite number above 0, got nan"),
         ({"balance": 1e300}, "balance must be a finite number 0 or more, got 1e\\+300"),
         ({"trust": 1}, "trust must be True or False, got 1"),
+        ({"fall_back": None}, "fall_back must be True or False, got None"),
         ({"learnt_trust": "S_j"}, "learnt_trust must be True or False, got 'S_j'"),
     ],
 )

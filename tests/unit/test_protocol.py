@@ -421,7 +421,29 @@ PTA_OF_PLUS = {
     "mass_per_class": None,
     "scale_features": False,
     "keep_sizes": False,
+    "fall_back": False,
 }
+
+
+def test_the_other_reading_of_noe_is_trained_and_stopped_as_appnp_and_told_without_the_graph():
+    dataset = make_dataset()
+    split = split_nodes(dataset.labels, TEST_SEEDS[0], n_known=30, per_class=4, n_stop=10)
+    given = np.full(dataset.n_nodes, -1)
+    given[split.train], given[split.stop] = dataset.labels[split.train], dataset.labels[split.stop]
+    with_graph, alone = (
+        METHODS[name]
+        .make(alpha=0.25, steps=10, seed=0)
+        .set_params(max_epochs=30)
+        .fit(dataset.features, given, graph=dataset.graph, stopping=split.stop)
+        for name in ("APPNP", "noe stopped by ensemble")
+    )
+    for name, weights in with_graph.weights_.items():
+        np.testing.assert_array_equal(alone.weights_[name], weights)
+    first, second = alone.weights_["f.weight1"], alone.weights_["f.weight2"]
+    scores = np.maximum(dataset.features @ first, 0) @ second
+    told = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(alone.label_distributions_, told, atol=1e-5)
+    assert np.abs(with_graph.label_distributions_ - told).max() > 0.01
 
 
 def test_methods_have_the_papers_settings():
@@ -465,6 +487,7 @@ def test_methods_have_the_papers_settings():
         "APPNP": {**own, "architecture": "APPNP"},
         "APPNP#": {**own, "architecture": "APPNP", "edge_dropout": 0.5},
         "APPNP-noe": {**own, "architecture": "APPNP", "ensemble": False},
+        "noe stopped by ensemble": {**own, "architecture": "APPNP"},
         "PPNP": {"architecture": "PPNP", "alpha": 0.2, "random_state": 7},
         **{
             name: {"architecture": name, "random_state": 7}  # no restart, and steps of their own

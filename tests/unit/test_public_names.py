@@ -7,6 +7,8 @@ import inspect
 import re
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 import pytest
 
@@ -100,8 +102,13 @@ def test_each_name_is_there_and_explains_itself(name):
 # --- methods have an example, arrays a shape -----------------------------------------------------
 
 ARRAYS = {"X", "y", "codes", "features", "known", "labels", "probabilities", "signal", "values"}
-ARRAYS |= {"scores", "soft_labels"}
-SHAPE = re.compile(r"\([a-zA-Z]\w*, ?\w*\)")  # (n,), (n, C), (m, f)
+ARRAYS |= {"order", "scores", "shape", "soft_labels"}
+SHAPE = re.compile(r"\([a-zA-Z]\w*(\+1)?, ?\w*\)")  # (n,), (n, C), (K+1,)
+
+
+ARRAY_TYPES = ("NDArray", "csr_array", "Features", "Weights")
+FORMULA = re.compile(r"\S (=|∝|<-) \S|Σ")
+ROOT = Path(__file__).parents[2]
 
 
 def public_methods(kind):
@@ -114,28 +121,58 @@ def public_methods(kind):
             yield name, method
 
 
-def has_example(name, method, kind):
+def public_properties(kind):
+    """The functions behind the properties that are ours, by their names."""
+    for name in dir(kind):
+        value = inspect.getattr_static(kind, name)
+        is_ours = isinstance(value, property) and value.fget.__module__.startswith("proptrain")
+        if is_ours and not name.startswith("_"):
+            yield name, value.fget
+
+
+def has_example(name, method, kind, after=r"\("):
     """Whether a method is called in an example: one of its own, or one of its class."""
     text = f"{inspect.getdoc(method)}\n{kind.__doc__}"
     examples = [line for line in text.splitlines() if line.lstrip().startswith((">>>", "..."))]
-    return any(re.search(rf"\.{name}\(", line) for line in examples)
+    return any(re.search(rf"\.{name}{after}", line) for line in examples)
 
 
 def says_shapes(function):
-    """Whether a docstring has a shape, if there is an array among the arguments."""
-    has_arrays = bool(ARRAYS & set(inspect.signature(function).parameters))
-    return not has_arrays or bool(SHAPE.search(inspect.getdoc(function)))
+    """Whether a docstring has a shape, if there is an array among the arguments or returned."""
+    signature = inspect.signature(function)
+    takes_arrays = bool(ARRAYS & set(signature.parameters))
+    returns_array = "NDArray" in str(signature.return_annotation)
+    return not (takes_arrays or returns_array) or bool(SHAPE.search(inspect.getdoc(function)))
+
+
+def holds_arrays(kind):
+    """Whether an object has arrays among its fields."""
+    types = [str(field.type) for field in fields(kind)] if is_dataclass(kind) else []
+    return any(name in told for told in types for name in ARRAY_TYPES)
 
 
 def public_values():
     return [getattr(proptrain, name) for name in NAMES if name != "__version__"]
 
 
+def public_kinds():
+    return [value for value in public_values() if isinstance(value, type)]
+
+
 def test_every_public_method_has_an_example():
-    kinds = [value for value in public_values() if isinstance(value, type)]
+    kinds = public_kinds()
     methods = [(name, method, kind) for kind in kinds for name, method in public_methods(kind)]
     assert len({method for _, method, _ in methods}) > 30
     assert {one[1].__qualname__ for one in methods if not has_example(*one)} == set()
+
+
+def test_every_public_property_explains_itself_and_has_an_example():
+    own = [(name, told, kind) for kind in public_kinds() for name, told in public_properties(kind)]
+    assert len(own) > 10
+    for _, told, _ in own:
+        assert inspect.getdoc(told).split("\n\n")[0].endswith("."), told.__qualname__
+        assert says_shapes(told), told.__qualname__
+    assert {one[1].__qualname__ for one in own if not has_example(*one, after=r"\b")} == set()
 
 
 def test_the_engine_that_needs_an_extra_has_an_example_that_is_not_run():
@@ -147,13 +184,65 @@ def test_the_engine_that_needs_an_extra_has_an_example_that_is_not_run():
 
 
 def test_every_array_has_a_shape():
-    values = public_values()
-    functions = [value for value in values if inspect.isfunction(value)]
-    kinds = [value for value in values if isinstance(value, type)]
-    functions += [method for kind in kinds for _, method in public_methods(kind)]
+    functions = [value for value in public_values() if inspect.isfunction(value)]
+    functions += [method for kind in public_kinds() for _, method in public_methods(kind)]
     assert {one.__qualname__ for one in functions if not says_shapes(one)} == set()
-    for converter in (proptrain.dataset_from_pyg, proptrain.dataset_to_pyg):  # of a whole Data
+    whole = (proptrain.dataset_from_pyg, proptrain.dataset_to_pyg, proptrain.largest_component)
+    for converter in whole:  # of a whole Data or Dataset
         assert SHAPE.search(inspect.getdoc(converter))
+
+
+def test_every_object_that_holds_arrays_says_their_shapes():
+    holding = [kind for kind in public_kinds() if holds_arrays(kind)]
+    assert {proptrain.Graph, proptrain.Split, proptrain.Trained} <= set(holding)
+    assert {kind.__name__ for kind in holding if not SHAPE.search(inspect.getdoc(kind))} == set()
+
+
+# --- equations ------------------------------------------------------------------------------------
+
+
+def equations():
+    """The table's lines with an equation: the equation, and what is named beside it."""
+    text = (ROOT / "docs/deviations.md").read_text(encoding="utf-8")
+    table = text.partition("## From equation to function to test")[2].partition("\n## ")[0]
+    lines = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
+    for paper, functions, _ in lines:
+        if re.search(r"[=ΣĀ]|f\(X\)", paper):
+            yield paper.strip(), re.findall(r"`([^`]+)`", functions)
+
+
+def named_in_docs(name, beside):
+    """What a name of the table stands for; None for a command or a file that is no Python."""
+    if " " in name or "/" in name:
+        return None
+    home, _, last = name.partition("(")[0].rpartition(".")
+    if home in NAMES:  # of a method
+        return getattr(getattr(proptrain, home), last)
+    return getattr(importlib.import_module(f"proptrain.{home}" if home else beside), last)
+
+
+def test_what_stands_beside_an_equation_has_one_in_its_docstring():
+    found = {}
+    for _, names in equations():
+        beside = "proptrain"
+        for name in names:
+            value = named_in_docs(name, beside)
+            if value is not None:
+                beside = getattr(value, "__module__", beside)
+                told = value if hasattr(value, "__name__") else type(value)  # static is a value
+                found[name] = bool(FORMULA.search(inspect.getdoc(told)))
+    assert {"LocalEngine.propagate", "dynamic", "ensemble.predictions.ensemble_predictions"} <= set(
+        found
+    )
+    assert [name for name, has_one in found.items() if not has_one] == []
+
+
+def test_every_scheme_says_its_numbers_and_the_network_its_layers():
+    schemes = [kind for kind in public_kinds() if "mixing" in dict(public_properties(kind))]
+    assert len(schemes) == 5
+    for scheme in schemes:
+        assert re.search(r"c_k = ", inspect.getdoc(scheme.mixing)), scheme
+    assert FORMULA.search(inspect.getdoc(proptrain.predict_probabilities))
 
 
 def test_what_has_no_example_or_no_shape_is_found():
@@ -169,10 +258,18 @@ def test_what_has_no_example_or_no_shape_is_found():
         def predict_all(self, X):
             """Return X (n, f)."""
 
+        @property
+        def degrees(self) -> NDArray:  # noqa: F821
+            """The degrees, whatever their shape."""
+
     assert not has_example("predict", Wrong.predict, Wrong)
     assert not says_shapes(Wrong.predict)
     assert has_example("predict_all", Wrong.predict_all, Wrong)
     assert says_shapes(Wrong.predict_all)
+    assert [name for name, _ in public_properties(Wrong)] == []  # not ours
+    assert not has_example("degrees", Wrong.degrees, Wrong, after=r"\b")
+    assert not says_shapes(Wrong.degrees.fget)
+    assert not FORMULA.search("Ā times a signal (n, c), epsilon=5")
 
 
 def test_star_import_brings_them_all():

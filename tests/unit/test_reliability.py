@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import re
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from reliability import fuzz, harm
+from reliability.forked import Ended
+from reliability.hell import choose, who_tries
+from reliability.jobs import JOBS, left_inside, state_of
 from reliability.mutations import WAYS, spoil_files
-from reliability.outcomes import BEGINNING, add_outcome
+from reliability.outcomes import BEGINNING, add_outcome, chosen
 from reliability.readers import Reader, all_readers
 from reliability.table import read_tried, table_of, with_table
+from reliability.text import PLACES, WELL, Shown
+from reliability.two_writers import BOTH_WROTE, ONE_WROTE, Pair
 
+import proptrain
 from proptrain.errors import FileFormatError, InvalidInputError
-from proptrain.experiments.versions import code_digest
+from proptrain.experiments.protocol import Run
+from proptrain.experiments.versions import _digest_of, package_digest
 from proptrain.json_lines import open_lines
 
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results" / "reliability"
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and limited")
 
 
@@ -36,18 +47,35 @@ def test_every_spoilt_file_comes_to_a_result_or_to_one_of_our_errors(readers):
     for reader in readers:
         outcomes = Counter(fuzz.read_spoilt(reader, range(20), seed=1))
         assert not [one for one in outcomes if one.startswith("broken")], reader.name
-        assert len(outcomes) > 1 or "result" not in outcomes, reader.name
+        # What begins anew comes to the result of whole files, which its reader compares.
+        assert reader.begins_anew or len(outcomes) > 1 or "result" not in outcomes, reader.name
+
+
+@linux_only
+def test_an_unfinished_build_would_break_if_it_were_not_looked_at(readers, monkeypatch):
+    monkeypatch.setattr("proptrain.data.disk_build.check_notes", lambda _: None)
+    (reader,) = [one for one in readers if one.begins_anew]
+    outcomes = Counter(fuzz.read_spoilt(reader, range(20), seed=1))
+    assert [one for one in outcomes if one.startswith("broken")]
 
 
 @linux_only
 @pytest.mark.filterwarnings("ignore")
 def test_what_was_made_to_harm_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(harm, "_unlimited", lambda _: b"")  # packing it takes seconds
+    monkeypatch.setattr(harm, "_planted", lambda *_: [])  # all are in test_strangers.py
     cases = list(harm.all_cases(tmp_path))
-    assert len(cases) > 15
+    assert len(cases) > 25
     for case in cases:
         (outcome,) = harm.outcomes_of(case)
         assert re.fullmatch(r"\w+Error", outcome), (case.name, outcome)
+
+
+@linux_only
+def test_a_pickle_that_is_run_is_seen(tmp_path):
+    careless = Reader("careless", {"a": b""}, lambda at: pickle.loads((at / "a").read_bytes()))
+    (case,) = harm._planted([careless], tmp_path / "trace")
+    assert next(harm.outcomes_of(case)).startswith("broken: RuntimeError")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -58,8 +86,9 @@ def test_the_whole_files_are_read(readers, tmp_path):
             reader.read(tmp_path / f"{reader.name} {number}")
 
 
-def test_a_number_spoils_the_same_way_and_others_otherwise(readers):
+def test_a_number_spoils_the_same_way_and_others_otherwise(readers, monkeypatch):
     first = [fuzz.spoilt(readers[0], number, 0) for number in range(50)]
+    monkeypatch.setattr("time.time", lambda: 2_000_000_000.0)  # and at any time
     assert first == [fuzz.spoilt(readers[0], number, 0) for number in range(50)]
     assert len({str(files) for files in first}) > 45
 
@@ -175,7 +204,9 @@ FINE = {
     "numbers from hell: ": r"finite probabilities that sum to 1|\w+Error",
     "kill -9 ": STATES,
     "full disk ": f"our error; (absent|complete old|whole so far)|{STATES}",
-    "two at once: ": "one wrote it, the other said so|one after the other, the later stands",
+    "two at once: ": f"{ONE_WROTE}|{BOTH_WROTE}",
+    "text of strangers: ": WELL,
+    "too little memory for ": "refused before it began|begun all the same",
     "load: ": "estimate within 3 of the peak",
     "same answer: ": "same bits|within 1e-5",
     "10,000 fits in one process": "same bits|memory flat",
@@ -187,12 +218,22 @@ def test_every_line_says_by_which_code_it_was_made(tmp_path):
     with open_lines(tmp_path / "a.jsonl", lambda _: None, BEGINNING) as (file, _):
         add_outcome(file, "a fault", ["absent"], "python -m a")
     told = json.loads((tmp_path / "a.jsonl").read_bytes())
-    assert told["code"] == code_digest()
+    assert told["code"] == package_digest()
+
+
+@pytest.mark.parametrize("source", ["files.py", "json_lines.py", "persistence.py", "cli/fit.py"])
+def test_the_code_of_a_trial_is_all_of_the_package(tmp_path, source):
+    package = tmp_path / "proptrain"
+    whole = Path(proptrain.__file__).parent
+    shutil.copytree(whole, package, ignore=shutil.ignore_patterns("__pycache__"))
+    assert _digest_of(package, whole=True) == package_digest()
+    with (package / source).open("a") as file:
+        file.write("# another\n")
+    assert _digest_of(package, whole=True) != package_digest()
 
 
 def test_our_own_results_have_no_loss():
-    folder = Path(__file__).parents[2] / "docs" / "results" / "reliability"
-    tried = {one.fault: one for one in read_tried(folder)}
+    tried = {one.fault: one for one in read_tried(RESULTS)}
     spoilt = [one for fault, one in tried.items() if fault.startswith("spoilt file: ")]
     assert sum(one.outcome.total() for one in spoilt) >= 20_000
     for fault, one in tried.items():
@@ -201,3 +242,110 @@ def test_our_own_results_have_no_loss():
         for outcome in one.outcome:
             assert re.fullmatch(fine[0], outcome), (fault, outcome)
     assert BEGINNING == b'{"fault": '
+
+
+def test_the_page_has_the_table_of_the_result_files():
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert with_table(page, table_of(read_tried(RESULTS))) == page
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "reproduce", "graph build", "save"])
+def test_each_command_was_killed_a_hundred_times_without_loss(command):
+    (one,) = [one for one in read_tried(RESULTS) if one.fault == f"kill -9 during {command}"]
+    assert one.outcome.total() >= 100
+    fine = {"absent", "complete old", "complete new"}
+    if JOBS[command].grows:
+        fine.add("whole so far")  # of its runs, the first; see `jobs.state_of`
+    assert set(one.outcome) <= fine
+
+
+def test_every_command_of_the_table_names_its_file():
+    for one in read_tried(RESULTS):
+        assert one.command.startswith("python -m reliability."), one
+        assert one.command.endswith(" --out FILE"), one
+
+
+# --- what judges --------------------------------------------------------------------------------
+
+
+def folder_of_runs(path, seeds, page="</html>"):
+    path.mkdir()
+    runs = [Run("cora", "LP", seed, 0, 0.8, 0.8, 10, 5, 1.0) for seed in seeds]
+    (path / "runs.jsonl").write_text("".join(json.dumps(run.to_json()) + "\n" for run in runs))
+    for name in ("README.md", "report.html"):
+        (path / name).write_text(page)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("seeds", "page", "expected"),
+    [
+        ([1, 2], "new", "complete new"),
+        ([1], "old", "complete old"),
+        ([1, 2], "old", "whole so far"),
+        ([1, 2], "half a pa", "half"),
+        ([2], "new", "half"),
+        ([1, 2, 3], "new", "half"),
+        ([1, 1], "new", "half"),
+    ],
+)
+def test_runs_are_whole_only_if_they_are_those_that_were_asked_for(tmp_path, seeds, page, expected):
+    job = JOBS["reproduce"]
+    old = job.content(folder_of_runs(tmp_path / "old", [1], "old"))
+    new = job.content(folder_of_runs(tmp_path / "new", [1, 2], "new"))
+    found = folder_of_runs(tmp_path / "found", seeds, page)
+    assert state_of(job, found, old, new) == expected
+    assert not left_inside(found)
+    (found / ".README.md.1234").touch()
+    assert left_inside(found)
+
+
+class TwoOutputs:
+    """Stands in for `reliability.kill.Victim`: two commands that write "new" and "old"."""
+
+    new, old, job = "new", "old", JOBS["save"]
+
+    def finished(self, *commands):
+        return "new" if commands[-1] == self.job.words else "old"
+
+
+@pytest.mark.parametrize(
+    ("content", "codes", "in_turn", "expected"),
+    [
+        ("new", (0, 1), False, ONE_WROTE),
+        ("old", (1, 0), False, ONE_WROTE),
+        ("old", (0, 1), False, "one wrote it, but something else stands"),
+        ("new", (0, 0), False, BOTH_WROTE),
+        ("old", (0, 0), True, BOTH_WROTE),
+        ("new", (0, 0), True, "both wrote, but something else stands"),
+        ("both", (0, 0), False, "both wrote, but something else stands"),
+    ],
+)
+def test_of_two_writers_what_one_of_them_wrote_must_stand(content, codes, in_turn, expected):
+    ends = [Ended(code, "error: taken" if code else "") for code in codes]
+    pair = Pair(TwoOutputs(), overwrite=True)
+    assert pair.judge(content, ends, in_turn=in_turn) == expected
+    if codes == (0, 0):
+        assert "exit codes" in Pair(TwoOutputs(), overwrite=False).judge(
+            content, ends, in_turn=False
+        )
+
+
+def test_a_case_is_chosen_by_its_name():
+    assert list(choose("features: sparse", large=False)) == ["features: sparse"]
+    assert len(choose("features: sparse,", large=False)) > 5
+    (case,) = choose("features, graph by knn: NaN", large=False).values()
+    assert not [who for who in who_tries(case) if "from disk" in who]
+    with pytest.raises(InvalidInputError, match="No case has 'sparze' in its name"):
+        choose("sparze", large=False)
+    assert chosen(None, ["a", "b"]) == ["a", "b"]
+    with pytest.raises(InvalidInputError, match=r"There is no 'c'\. Ask for one of: a; b"):
+        chosen(["c"], ["a", "b"])
+
+
+def test_text_that_is_acted_upon_is_seen():
+    plain = Shown(["a"], "a", '{"id": "a"}', "id\na\n", "id\na\n", "<p>a</p>", "| a |")
+    bad = Shown(["b"], "\x1b[31m", '{"id": "a"}', "id\na\n", "id\n=b\n", "<p><img></p>", "| <b> |")
+    for place, judge in PLACES.items():
+        assert judge(plain, plain) == "", place
+        assert judge(bad, plain).startswith("broken"), place

@@ -331,6 +331,24 @@ def test_confusion_plot_drops_numbers_above_twenty_classes(n_classes: int, numbe
     assert words.count("class-19") == 2
 
 
+def test_of_many_classes_the_confusion_plot_has_those_that_are_confused_most() -> None:
+    n_classes = 60
+    matrix = 50 * np.eye(n_classes, dtype=int)
+    matrix[7, 55] = 50  # half of class 7
+    matrix[np.arange(10, 48), 0] = 1
+    svg = plots.confusion_plot(matrix, many_classes(n_classes)["class_names"])
+    words = texts(svg)
+    drawn = ["class-0", "class-7", *(f"class-{code}" for code in range(10, 47)), "class-55"]
+    assert [word for word in words if word.startswith("class-")] == 2 * drawn
+    shades = [float(share) for share in re.findall(r"fill: #2f7fc1; fill-opacity: ([\d.]+)", svg)]
+    assert min(shades) == pytest.approx(0.6 * np.sqrt(1 / 51), abs=1e-3)  # of the whole class
+    assert "Confusion matrix of 60 classes: 3,000 of 3,088 nodes" in svg
+    assert "the 40 classes that are confused most often are drawn" in svg
+    text = PageReader(render_report(a_report(**many_classes(60)))).text
+    assert "Of the 60 classes, the 40 that are confused most often are drawn." in text
+    assert "most often" not in PageReader(render_report(a_report(**many_classes(40)))).text
+
+
 def test_long_names_are_shortened() -> None:
     words = texts(plots.confusion_plot(np.eye(2, dtype=int), ("x" * 200, "y")))
     assert "x" * 27 + "…" in words

@@ -51,6 +51,26 @@ def test_heat_is_the_cut_exponential_series(t, steps):
 
 
 @modest
+@given(st.floats(0.01, 30), st.integers(1, 30))
+def test_the_numbers_of_heat_are_those_of_its_docstring(t, steps):
+    numbers = Heat(t, steps).mixing
+    total = [1.0]
+    for k in range(1, steps + 1):
+        total.append(1 + t / (steps + 1 - k) * total[k - 1])
+    np.testing.assert_allclose(numbers, [1 - 1 / total[k] for k in range(1, steps + 1)], rtol=1e-9)
+    assert math.isclose(total[-1], sum(t**k / math.factorial(k) for k in range(steps + 1)))
+
+
+@pytest.mark.parametrize("scheme", [PPR(0.2, 4), Mean(5), Heat(2.0, 6), Power(3)])
+def test_coefficients_are_those_of_their_docstring(scheme):
+    c = [0.0, *scheme.mixing]
+    n_steps = len(scheme.mixing)
+    for j, beta in enumerate(coefficients(scheme)):
+        later = math.prod(c[n_steps - j + 1 :])
+        assert math.isclose(beta, later * (1 - c[n_steps - j]), abs_tol=1e-15)
+
+
+@modest
 @given(alphas.filter(lambda alpha: alpha > 0.01), st.floats(1e-12, 0.5))
 def test_exact_goes_on_until_the_rest_is_below_the_tolerance(alpha, tol):
     scheme = Exact(alpha, tol)

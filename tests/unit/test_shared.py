@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from pyarrow import fs
 
 from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_writer import save_graph
@@ -113,6 +114,92 @@ def test_what_is_not_there_or_broken_is_said(shared, tmp_path):
         shared.read("objects.npy")
     with pytest.raises(UnwritableOutputError, match="cannot be written"):
         shared.within("nowhere/at/all").write("x.npy", np.zeros(1))
+
+
+class Failing:
+    """A file that takes some bytes and then no more."""
+
+    def __init__(self, file, error):
+        self._file, self._error, self._n_writes = file, error, 0
+
+    def __enter__(self):
+        self._file.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._file.__exit__(*error)
+
+    def write(self, content):
+        self._n_writes += 1
+        if self._n_writes > 1:
+            raise self._error
+        self._file.write(content)
+
+
+class Store:
+    """What pyarrow has for an object store: a file is there when it is closed."""
+
+    type_name = "s3"
+
+    def __init__(self):
+        self.files, self.error = fs._MockFileSystem(), None
+        self.files.create_dir("bucket")
+
+    def __getattr__(self, name):
+        return getattr(self.files, name)
+
+    def open_output_stream(self, path):
+        file = self.files.open_output_stream(path)
+        return file if self.error is None else Failing(file, self.error)
+
+    def names(self):
+        return [one.base_name for one in self.files.get_file_info(fs.FileSelector("bucket"))]
+
+
+@pytest.mark.parametrize("error", [OSError(5, "gone"), KeyboardInterrupt(), ValueError("no")])
+def test_an_error_half_way_leaves_nothing_in_a_store(monkeypatch, error):
+    store = Store()
+    folder = SharedFolder("s3://bucket")
+    monkeypatch.setattr(SharedFolder, "_opened", (store, "bucket"))
+    store.error = error
+    expected = UnwritableOutputError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected):
+        folder.write("x.npy", np.arange(9.0))
+    assert store.names() == []
+    store.error = None
+    folder.write("x.npy", np.arange(9.0))
+    np.testing.assert_array_equal(folder.read("x.npy"), np.arange(9.0))
+    assert store.names() == ["x.npy"]
+
+
+def test_what_another_has_written_whole_is_not_removed_from_a_store(monkeypatch):
+    store = Store()
+    monkeypatch.setattr(SharedFolder, "_opened", (store, "bucket"))
+
+    def be_quicker(*_):
+        with store.files.open_output_stream("bucket/x") as file:
+            file.write(b"headercontent")
+        raise OSError(5, "gone")  # to close it fails as well
+
+    store.error = OSError(5, "gone")
+    monkeypatch.setattr(Failing, "__exit__", be_quicker)
+    with pytest.raises(UnwritableOutputError, match="gone"):
+        SharedFolder("s3://bucket").write_bytes("x", b"headercontent")
+    assert bytes(SharedFolder("s3://bucket").read_bytes("x")) == b"headercontent"
+
+
+@pytest.mark.parametrize("error", [OSError(5, "gone"), KeyboardInterrupt()])
+def test_an_error_half_way_leaves_the_old_file_where_files_are_renamed(shared, monkeypatch, error):
+    shared.write("x.npy", np.zeros(3))
+    files, place = shared._opened
+    store = Store()
+    store.files, store.error, store.type_name = files, error, "hdfs"
+    monkeypatch.setattr(SharedFolder, "_opened", (store, place))
+    again = SharedFolder(shared.address)
+    with pytest.raises((UnwritableOutputError, KeyboardInterrupt)):
+        again.write("x.npy", np.ones(3))
+    np.testing.assert_array_equal(shared.read("x.npy"), np.zeros(3))
+    assert [path.name for path in Path(shared.address).iterdir()] == ["x.npy"]
 
 
 def with_header(path, header, content=b""):

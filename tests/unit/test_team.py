@@ -113,9 +113,10 @@ class Folders:
 @pytest.mark.parametrize("backend", [KERNELS, torch_backend(torch.device("cpu"))])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("at", [1, 7, 19])
-def test_training_goes_on_from_a_snapshot_to_the_bit(tmp_path, dropout, at, backend):
+@pytest.mark.parametrize("size", [20, None])
+def test_training_goes_on_from_a_snapshot_to_the_bit(tmp_path, dropout, at, size, backend):
     settings = TrainSettings(max_epochs=20, patience=5, dropout=dropout)
-    how = {"settings": settings, "seed": 1, "batch_size": 20, "backend": backend}
+    how = {"settings": settings, "seed": 1, "batch_size": size, "backend": backend}
     whole, keeper = train_predictor(*problem(), **how), Folders(tmp_path)
     train_predictor(*problem(), **how, keeper=keeper)
     n_epochs = len(whole.history.train_loss)
@@ -129,6 +130,16 @@ def test_training_goes_on_from_a_snapshot_to_the_bit(tmp_path, dropout, at, back
         assert one.history == whole.history
         for name, weight in whole.weights.items():
             np.testing.assert_array_equal(one.weights[name], weight)
+
+
+@pytest.mark.parametrize("sizes", [(20, None), (None, 20)])
+def test_a_snapshot_of_batches_is_none_of_a_training_without_and_the_other_way_round(
+    tmp_path, sizes
+):
+    how = {"settings": TrainSettings(max_epochs=3), "seed": 1}
+    train_predictor(*problem(), **how, batch_size=sizes[0], keeper=Folders(tmp_path))
+    with pytest.raises(FileFormatError, match="snapshot of its own"):
+        train_predictor(*problem(), **how, batch_size=sizes[1], keeper=Folders(tmp_path, 3))
 
 
 def test_a_team_with_dropout_goes_on_from_the_snapshot_of_one_to_the_bit(tmp_path):
@@ -182,3 +193,53 @@ def test_a_broken_snapshot_is_noticed(tmp_path):
     (tmp_path / "numbers.json").write_text("{}")
     with pytest.raises(FileFormatError, match="holds no whole snapshot"):
         Snapshot.read(tmp_path)
+
+
+def kept_snapshot(place, **how):
+    """Train for three epochs; returns the folder of the last snapshot."""
+    settings = TrainSettings(max_epochs=3, **how)
+    train_predictor(*problem(), settings=settings, batch_size=20, keeper=Folders(place))
+    return place / "3"
+
+
+@pytest.mark.parametrize("name", ["arrays.safetensors", "numbers.json"])
+def test_a_snapshot_in_which_a_bit_has_flipped_is_noticed(tmp_path, name):
+    path = kept_snapshot(tmp_path) / name
+    content = bytearray(path.read_bytes())
+    at = content.rindex(b"best_loss") + 13 if name == "numbers.json" else len(content) - 3
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match="holds no whole snapshot"):
+        Snapshot.read(tmp_path / "3")
+
+
+@pytest.mark.parametrize("backend", [KERNELS, torch_backend(torch.device("cpu"))])
+@pytest.mark.parametrize(
+    ("arrays", "numbers"),
+    [
+        (lambda name, found: np.ravel(found), {}),
+        (lambda name, found: found if name.startswith("weights") else found[:0], {}),
+        (lambda name, found: found if "mean" not in name and "avg" not in name else found[:1], {}),
+        (lambda name, found: found * -1 if "step" in name else found, {}),
+        (lambda name, found: found * np.float32(np.nan), {}),
+        (lambda name, found: found, {"epochs": []}),
+        (lambda name, found: found, {"epochs": [[1, 2]]}),
+        (lambda name, found: found, {"epochs": [[1, 2, 3, 4, "5"]]}),
+        (lambda name, found: found, {"stopping": {"best_epoch": 0}}),
+        (
+            lambda name, found: found,
+            {"random": {name: {"bit_generator": "MT19937"} for name in ("batches", "dropout")}},
+        ),
+        (lambda name, found: found, {"random": 7}),
+    ],
+)
+@pytest.mark.parametrize("size", [20, None])
+def test_a_snapshot_of_something_else_is_not_gone_on_from(tmp_path, backend, arrays, numbers, size):
+    settings = TrainSettings(max_epochs=3)
+    how = {"batch_size": size, "backend": backend}
+    train_predictor(*problem(), settings=settings, keeper=Folders(tmp_path), **how)
+    found = Snapshot.read(tmp_path / "3")
+    changed = {name: arrays(name, array) for name, array in found.arrays.items()}
+    Snapshot(changed, {**found.numbers, **numbers}).write(tmp_path / "3")
+    with pytest.raises(FileFormatError, match="snapshot"):
+        train_predictor(*problem(), keeper=Folders(tmp_path, 3), **how)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 import math
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import numpy as np
@@ -543,6 +547,111 @@ def test_numbers_too_small_to_be_quick_are_zero_in_training_alone():
         finally:
             torch.set_flush_denormal(False)
     assert seen == [(0, 0)] * 4
+
+
+def test_who_has_underflow_raised_can_train():
+    with np.errstate(all="raise"):
+        train_predictor(*problem(), settings=TrainSettings(max_epochs=2))
+
+
+def test_fits_that_overlap_leave_torch_the_threads_it_had():
+    features, soft, stop = problem()
+    first_is_within, second_is_within, first_is_done = Event(), Event(), Event()
+
+    def train(on_epoch):
+        train_predictor(
+            sp.csr_array(features),
+            soft,
+            stop,
+            settings=TrainSettings(max_epochs=1),
+            on_epoch=on_epoch,
+        )
+        return torch.get_num_threads()
+
+    def wait_for_second(*_):
+        first_is_within.set()
+        assert torch.get_num_threads() == 1
+        assert second_is_within.wait(60)
+
+    def wait_for_first(*_):
+        second_is_within.set()
+        assert first_is_done.wait(60)
+        assert torch.get_num_threads() == 1  # though the other one has left
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(train, wait_for_second)
+            assert first_is_within.wait(60)
+            second = pool.submit(train, wait_for_first)
+            assert first.result() == 3
+            first_is_done.set()
+            assert second.result() == 3
+        with ThreadPoolExecutor(1) as new:
+            assert new.submit(torch.get_num_threads).result() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("worth_it", "batch_size", "n_threads"),
+    [(30_000, None, 1), (10_000, None, 3), (10_000, 4, 1), (3000, 4, 3)],
+)
+def test_small_dense_products_stay_in_one_thread(monkeypatch, worth_it, batch_size, n_threads):
+    features, *rest = problem()
+    assert features.size * 64 == 23_040  # multiplications of the first layer
+    monkeypatch.setattr("proptrain.kernels.threads.WORTH_IT", worth_it)
+    monkeypatch.setattr("proptrain.kernels.threads.count_threads", lambda: 3)
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(3)
+    try:
+        train_predictor(
+            features,
+            *rest,
+            settings=TrainSettings(max_epochs=1),
+            batch_size=batch_size,
+            on_epoch=lambda *_: seen.append(torch.get_num_threads()),
+        )
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [n_threads]
+
+
+_COUNT_PAGES = """
+import resource
+import numpy as np
+import scipy.sparse as sp
+from proptrain.train.loop import TrainSettings, train_predictor
+from proptrain.train.stopping import StoppingNodes
+
+n, n_features, n_classes = 100_000, 12, 3
+draw = np.random.default_rng(0)
+features = sp.csr_array(draw.random((n, n_features), dtype=np.float32))
+codes = draw.integers(n_classes, size=n)
+soft_labels = np.eye(n_classes, dtype=np.float32)[codes]
+taken = []
+train_predictor(
+    features,
+    soft_labels,
+    StoppingNodes(np.arange(0, n, 2), codes[::2], soft_labels),
+    settings=TrainSettings(max_epochs=40),
+    on_epoch=lambda *_: taken.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt),
+)
+print(np.median(np.diff(taken)))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts what Linux counts")
+def test_an_epoch_takes_no_fresh_memory_from_the_system():
+    # In a process of its own: pages are counted for all threads of one, and where thousands of
+    # tests have run, others' come and go.
+    ran = subprocess.run(
+        [sys.executable, "-c", _COUNT_PAGES], capture_output=True, text=True, check=True
+    )
+    # One number a node has 100 pages, one array of hidden units 6,250. On some machines an epoch
+    # takes one or two of other threads.
+    assert float(ran.stdout) <= 5
 
 
 def fast_problem(seed=1):

@@ -18,10 +18,10 @@ from proptrain import (
     workload,
 )
 from proptrain.cli import app
-from proptrain.cli.workload import epochs_ahead, tell_workload
+from proptrain.cli.workload import epochs_ahead, tell_time, tell_workload
 from proptrain.errors import NotEnoughMemoryError
 from proptrain.memory import available_memory
-from proptrain.workload import FitSizes, check_memory, estimate_fit
+from proptrain.workload import FitSizes, check_memory, estimate_fit, time_in_words
 
 SIZES = FitSizes(n_nodes=50_000, n_entries=400_000, n_features=200, n_classes=12)
 GB = 10**9
@@ -69,6 +69,25 @@ def test_features_that_are_brought_to_ordinary_size_count_once_more(n_stored):
         for scales in (True, False)
     )
     assert scaled - not_scaled == 4 * sizes.n_numbers
+
+
+# Milliseconds of processor time of an epoch of PTA(F) and PTA, with one thread, when measured: 60
+# epochs more than 3, with 20 labels a class; 6 more in the last, which is made up.
+EPOCHS = {
+    "citeseer": ((2110, 7336, 3703, 6, 67_659), 3.95, 3.70),
+    "cora_ml": ((2810, 15_962, 2879, 7, 142_286), 4.22, 5.18),
+    "pubmed": ((19_717, 88_648, 500, 3, 988_031), 12.15, 14.64),
+    "ms_academic": ((18_333, 163_788, 6805, 15, 1_092_079), 24.70, 24.93),
+    "dense": ((60_000, 959_836, 100, 20, None), 60.90, 141.77),
+}
+
+
+@pytest.mark.parametrize("name", EPOCHS)
+def test_an_epoch_is_told_within_three_of_what_was_measured(name):
+    sizes, fast, full = EPOCHS[name]
+    for classifier, measured in ((PTAClassifier(fast=True), fast), (PTAClassifier(), full)):
+        told = 1000 * estimate_fit(classifier, FitSizes(*sizes)).epoch_seconds
+        assert measured / 3 < told < 3 * measured
 
 
 def test_rounds_and_networks_count_as_epochs_and_what_trains_nothing_has_none():
@@ -212,7 +231,73 @@ def test_commands_that_fit_many_times_do_not_begin_either(files, monkeypatch):
 
 def test_many_fits_are_said_beforehand_with_their_number(capsys):
     tell_workload(PTAClassifier(), SIZES, quiet=False, force=True, n_fits=10_000)
-    assert "each of 10,000 fits takes about" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "each of 10,000 fits takes about" in told
+    seconds = 10_000 * estimate_fit(PTAClassifier(), SIZES).seconds
+    assert f"; all of them together at most {time_in_words(seconds)}" in told
+
+
+def test_many_short_epochs_are_said_beforehand_and_few_are_not(capsys):
+    epoch = estimate_fit(PTAClassifier(), SIZES).epoch_seconds
+    assert 0.1 < epoch < 1  # so that one says nothing of 2,000
+    tell_workload(PTAClassifier(), SIZES, quiet=False, force=True)
+    whole = time_in_words(2000 * epoch)
+    assert f"at most: {whole}, or less if training stops early" in capsys.readouterr().err
+    few = PTAClassifier(max_epochs=int(25 / epoch))
+    tell_workload(few, SIZES, quiet=False, force=True)
+    tell_workload(few, SIZES, quiet=True, force=True, n_fits=10)
+    assert capsys.readouterr().err == ""
+    tell_workload(few, SIZES, quiet=False, force=True, n_fits=2)
+    assert "each of 2 fits" in capsys.readouterr().err
+
+
+def test_what_trains_nothing_has_no_epochs_to_tell(capsys):
+    sizes = replace(SIZES, n_entries=4 * 10**9)
+    tell_workload(LabelPropagationClassifier(), sizes, quiet=False, force=True)
+    told = capsys.readouterr().err
+    assert "of memory and 4 min" in told
+    assert "epoch" not in told
+
+
+@pytest.mark.parametrize(("n_labels", "n_epochs"), [(20, "450"), (500, "6,000")])
+def test_epochs_are_told_as_the_labels_allow(n_labels, n_epochs, capsys):
+    codes = np.append(np.arange(n_labels) % 2, -1)
+    tell_workload(PTAPlusClassifier(), SIZES, codes=codes, quiet=False, force=True)
+    tell_time(PTAPlusClassifier(), SIZES, codes, quiet=False)
+    in_memory, from_disk = capsys.readouterr().err.splitlines()
+    assert f"of which there are {n_epochs} at most" in in_memory
+    assert f"of which there are {n_epochs} at most" in from_disk
+    assert "memory" not in from_disk  # that is the limit given
+
+
+def test_a_fit_from_disk_tells_its_time_if_it_is_long(files, monkeypatch):
+    build = ["graph", "build", files / "edges.csv", "--out", files / "graph", "--json"]
+    assert run(*build, "--memory", "4GB").exit_code == 0
+    arrays = ["--features", files / "x.npy", "--labels", files / "y.npy", "--memory", "4GB"]
+    fit = ["fit", "--engine", "blocked", "--edges", files / "graph", *arrays, "--overwrite"]
+    fit += ["--out", files / "model", "--force"]
+    assert "or less if training stops early" not in run(*fit).stderr
+    monkeypatch.setattr(workload, "_PER_SECOND", 1e4)
+    monkeypatch.setattr(workload, "_OF_ANY_EPOCH", 0.0)
+    assert "at most: 2 h 6 min, or less if training stops early" in run(*fit).stderr
+    assert run(*fit, "--json").stderr in ("", "\n")  # an old rich ends a bar that is not there
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0004, "0 ms"),
+        (0.9996, "1 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (119.7, "2 min"),
+        (3599.7, "1 h"),
+        (3600 + 29, "1 h"),
+        (1800 * 3600 + 90, "1,800 h 2 min"),
+    ],
+)
+def test_times_are_told_in_two_units_at_most(seconds, words):
+    assert time_in_words(seconds) == words
 
 
 @pytest.mark.parametrize(

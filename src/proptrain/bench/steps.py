@@ -14,7 +14,7 @@ from proptrain.bench.case import Case, Wanted, Work, drawn
 from proptrain.bench.memory import ONE_STEP, get_ready, memory_of_step
 from proptrain.bench.timing import Job
 from proptrain.data.graph import Graph
-from proptrain.data.indices import with_short_indices
+from proptrain.data.indices import inverse, with_short_indices
 from proptrain.data.order import locality_order
 from proptrain.data.synthetic import power_law_graph
 from proptrain.kernels import OnStep
@@ -117,8 +117,7 @@ def _labels_at_scale(n_entries: int) -> Work:
     graph, classes = made_up_classes(n_entries)
     known = np.random.default_rng(0).choice(graph.n_nodes, graph.n_nodes // 12, replace=False)
     order = locality_order(graph)
-    place = np.empty_like(order)
-    place[order] = np.arange(graph.n_nodes)
+    place = inverse(order)
 
     def spread(
         graph: Graph, classes: NDArray[np.int64], known: NDArray[np.int64], on_step: OnStep

@@ -82,9 +82,10 @@ def audit(
     Columns: id; given and suggested class; suspicion (from 0 to 1: above a half, more speaks for
     the suggested class); suspect (whether --fix replaces it: three times as much does). The file
     of --out has all labels, and what speaks for the given class: cross_fitted (models that have
-    not seen the label), others (the other labels, spread over the graph) and weight (how much the
-    label counts in training); and whether it was held out of training. Ids and classes stand in
-    both files as in your tables, unless they are written --for-spreadsheet.
+    not seen the label), others (the other labels, spread through labelled nodes too) and
+    weight (how much the label counts in training); whether it was held out of training; and whether
+    it could be judged, which the only label of a class cannot. Ids and classes stand in both files
+    as in your tables, unless they are written --for-spreadsheet.
 
     Examples: proptrain audit --edges edges.csv --nodes nodes.csv --label topic;
     the same with --out audit.csv --fix fixed.csv
@@ -111,14 +112,19 @@ def audit(
         assert nodes is not None
         assert label is not None
         n_formulas += _write_fixed(found, nodes, label, fix, **how)
-    n_suspect = int(found.suspect.sum())
+    n_suspect, n_unjudged = int(found.suspect.sum()), int((~found.judged).sum())
     if json:
         rows = json_module.loads(table[:top].to_json(orient="records"))
         written = {"out": out and str(out), "fix": fix and str(fix)}
-        print_json({"labels": len(table), "suspects": n_suspect, **written, "top": rows})
+        counts = {"labels": len(table), "suspects": n_suspect, "not_judged": n_unjudged}
+        print_json({**counts, **written, "warnings": found.cautions(), "top": rows})
         return
     _show(table[:top])
     say(f"{n_suspect:,} of {len(table):,} labels are suspect")
+    if n_unjudged:
+        say(f"{n_unjudged:,} labels could not be judged: each is the only one of its class")
+    for caution in found.cautions():
+        say(f"warning: {caution}")
     for path in (out, fix):
         if path is not None:
             say(f"written: {path}")
@@ -170,7 +176,7 @@ def _show(table: pd.DataFrame) -> None:
     rows = [
         [
             *(str(row[name]) for name in ("id", "given", "suggested")),
-            f"{row['suspicion']:.3f}",
+            f"{row['suspicion']:.3f}" if row["judged"] else "not judged",
             "yes" if row["suspect"] else "",
         ]
         for row in table.to_dict("records")

@@ -11,7 +11,7 @@ import typer
 
 from proptrain.cli.console import JsonOption, print_json, print_table, progress, results, say
 from proptrain.cli.data import DataDirOption
-from proptrain.errors import InvalidInputError, MissingPackageError, unknown_name
+from proptrain.errors import InvalidInputError, missing_extra, unknown_name
 from proptrain.files import check_output, whole_file
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def measure_suites(
     for path in (out, plot):
         if path is not None:
             check_output(path, overwrite=True)
+    _check_apart(out, plot)
     cases = [case for suite in found for case in suite(wanted)]
     with open_measured(out) as (add, before):
         measured = _measure_all(cases, before, rounds, add, quiet=as_json)
@@ -141,6 +142,7 @@ def show_measured(
 
     if plot is not None:
         check_output(plot, overwrite=True)
+    _check_apart(path, plot)
     measured = read_measured(path)
     known = list(dict.fromkeys(one.suite for one in measured))
     for name in names or []:
@@ -156,15 +158,22 @@ def show_measured(
         say(f"written: {plot}")
 
 
+def _check_apart(times: Path | None, plot: Path | None) -> None:
+    """Raise before a picture takes the place of all that was measured."""
+    if times is not None and plot is not None and times.resolve() == plot.resolve():
+        raise InvalidInputError(f"--plot must be a file of its own, but {plot} has the times.")
+
+
 def _find(suites: Mapping[str, str], name: str) -> Suite:
     if name not in suites:
         raise unknown_name("What is measured", name, suites)
     try:
         suite: Suite = pkgutil.resolve_name(suites[name])
     except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            f"{name} measures beside {error.name}, which is not installed. Install it with: pip "
-            "install proptrain[bench]"
+        raise missing_extra(
+            f"{name} measures beside {error.name}, which is not installed; it comes with "
+            "proptrain's extra `bench`.",
+            "bench",
         ) from error
     return suite
 

@@ -33,7 +33,11 @@ JsonOption = Annotated[
 OpenOption = Annotated[bool, typer.Option("--open", help="Show the page in your browser.")]
 OverwriteOption = Annotated[bool, typer.Option(help="Replace the output if it exists.")]
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Begin even if the memory will not do by our estimate.")
+    bool,
+    typer.Option(
+        "--force",
+        help="Begin even if the machine has less memory left than it takes by our estimate.",
+    ),
 ]
 
 # Results go to standard output, everything else to standard error, so that pipes stay clean.

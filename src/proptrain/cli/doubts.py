@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from proptrain.persistence import SavedModel
     from proptrain.report.parts import Suspect
 
+_EVIDENCE = ("cross_fitted", "others")
+
 
 def audited_now(
     saved: SavedModel, nodes: Path, *, quiet: bool, force: bool = False
@@ -30,7 +32,8 @@ def audited_now(
     check_can_audit(saved.estimator)
     features = _features_of(saved, nodes)
     sizes = sizes_in(saved.estimator.graph_, features, len(saved.estimator.classes_))
-    tell_workload(saved.estimator, sizes, quiet=quiet, force=force, n_fits=N_FITS)
+    given = saved.estimator.given_
+    tell_workload(saved.estimator, sizes, codes=given, quiet=quiet, force=force, n_fits=N_FITS)
     with progress("audit: models without some labels", N_FITS, quiet=quiet) as advance:
         found = saved.estimator.audit(features, on_fit=advance)
     return suspects_of(found, None if saved.node_ids is None else saved.node_ids.tolist())
@@ -84,19 +87,22 @@ def read_audit(saved: SavedModel, path: Path) -> tuple[Suspect, ...]:
         raise FileFormatError(f"{path.name} has text that cannot be written: {error}.") from error
     nodes = _checked_nodes(saved, table, path.name)
     texts = ([short_name(text) for text in table[name]] for name in ("id", "given", "suggested"))
-    suspects = [
-        Suspect(node, name, given, suggested, suspicion, is_suspect)
-        for node, name, given, suggested, suspicion, is_suspect in zip(
-            nodes, *texts, table["suspicion"].tolist(), table["suspect"].tolist(), strict=True
-        )
-    ]
+    columns = (table[name].tolist() for name in ("suspicion", "suspect", "judged"))
+    evidence = ([_or_none(share) for share in table[name]] for name in _EVIDENCE)
+    rows = zip(nodes, *texts, *columns, *evidence, strict=True)
+    suspects = [Suspect(*row) for row in rows]
     return tuple(sorted(suspects, key=lambda suspect: -suspect.suspicion))
+
+
+def _or_none(share: float) -> float | None:
+    return share if np.isfinite(share) else None
 
 
 def _read(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     from proptrain.data.table_files import read_table
+    from proptrain.files import NAMED, check_ordinary
 
     if path.suffix == ".csv":
         return read_table(path, text_columns=lambda columns: columns)
@@ -104,6 +110,7 @@ def _read(path: Path) -> pd.DataFrame:
         raise InvalidInputError(
             f"--audit must be a .csv or .json of `proptrain audit --out`, got {path.name!r}."
         )
+    check_ordinary(path, NAMED)
     try:
         return pd.DataFrame(json.loads(path.read_bytes()), dtype=object)
     except OSError as error:
@@ -115,7 +122,10 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _checked(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return the columns that a page needs, as text, a number and a boolean."""
+    """Return the columns that a page needs, as text, numbers and booleans.
+
+    What speaks for the given class is NaN where the file does not say.
+    """
     import pandas as pd
 
     from proptrain.data.tables import require_column
@@ -128,7 +138,25 @@ def _checked(table: pd.DataFrame, name: str) -> pd.DataFrame:
         raise TableError(f"Column 'suspicion' of {name} must hold numbers from 0 to 1.")
     text = {column: table[column].map(str) for column in ("id", "given", "suggested")}
     suspect = table["suspect"].map(str).str.lower() == "true"
-    return pd.DataFrame({**text, "suspicion": suspicion, "suspect": suspect})
+    evidence = {column: _shares(table, column) for column in _EVIDENCE}
+    judged = (
+        table["judged"].map(str).str.lower() != "false"
+        if "judged" in columns
+        else ~(suspicion.eq(0) & evidence["cross_fitted"].eq(0))  # of older audits
+    )
+    numbers = {"suspicion": suspicion, "suspect": suspect, "judged": judged}
+    evidence["cross_fitted"] = evidence["cross_fitted"].where(judged)
+    return pd.DataFrame({**text, **numbers, **evidence})
+
+
+def _shares(table: pd.DataFrame, column: str) -> pd.Series:
+    """Return a column of shares, NaN where there is none."""
+    import pandas as pd
+
+    if column not in table.columns:
+        return pd.Series(np.nan, index=table.index)
+    shares = pd.to_numeric(table[column], errors="coerce").astype(np.float64)
+    return shares.where(shares.between(-1e-6, 1 + 1e-6)).clip(0, 1)  # a mean may be rounded up
 
 
 def _without_marks(saved: SavedModel, table: pd.DataFrame) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,9 +31,10 @@ from proptrain.cli.source import (
     UnlabelledOption,
     WeightOption,
     read_own_tables,
+    refuse_address,
 )
 from proptrain.cli.workload import epochs_ahead, sizes_of, tell_workload
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, UnreadableFileError
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
@@ -85,7 +87,10 @@ WorkersOption = Annotated[
     ),
 ]
 MemoryOption = Annotated[
-    str, typer.Option(help="What the process may have at its peak, for --engine blocked.")
+    str | None,
+    typer.Option(
+        help="For --engine blocked: what the process may have at its peak. \\[default: 2GB]"
+    ),
 ]
 TopOption = Annotated[
     int | None,
@@ -146,7 +151,7 @@ def fit(
     alpha: AlphaOption = 0.1,
     device: DeviceOption = "auto",
     engine: EngineOption = "local",
-    memory: MemoryOption = "2GB",
+    memory: MemoryOption = None,
     top: TopOption = None,
     batch_size: BatchOption = None,
     stopping: StoppingOption = None,
@@ -180,37 +185,82 @@ def fit(
     classifier = _new_classifier(chosen, alpha, device, seed, settings)
     if engine != "ray" and "device" in classifier.get_params():
         torch_device(device)  # now, not when all tables are read; of a cluster's nothing is known
-    if engine != "ray" and (address, shared, workers) != (None, None, None):
-        raise InvalidInputError("--address, --shared and --workers go with --engine ray.")
-    if engine != "blocked" and top is not None:
-        raise InvalidInputError("--top goes with --engine blocked.")
-    if edges is not None and (engine == "ray" or edges.is_dir()):
-        files = NodeFiles(nodes, label, id_column, kind, unlabelled, features, labels)
-        cluster = Cluster(address, shared, workers)
-        asked = (chosen, classifier, engine, memory, out, overwrite, json, force, cluster, top)
-        fit_folder(edges, files, FolderFit(*asked))
-        return
-    if engine != "local" or features is not None or labels is not None:
-        raise InvalidInputError(
-            "--engine blocked, --features and --labels go with a graph folder as --edges. Make one "
-            "first: proptrain graph build edges.csv --out graph/"
+    files = NodeFiles(nodes, label, id_column, kind, unlabelled, features, labels)
+    cluster = Cluster(address, shared, workers)
+    columns = {"id": id_column, "source": source, "target": target, "weight": weight}
+    _check_places(engine, edges, files)
+    is_folder = edges is not None and (engine == "ray" or edges.is_dir())
+    _refuse_unused(engine, is_folder, files, cluster, columns, memory=memory, top=top)
+    if is_folder:
+        assert edges is not None
+        wanted = FolderFit(
+            chosen, classifier, engine, memory or "2GB", out, overwrite, json, force, cluster, top
         )
+        fit_folder(edges, files, wanted)
+        return
     tables = read_own_tables(
         edges,
         nodes,
         label=label,
-        columns={"id": id_column, "source": source, "target": target, "weight": weight},
+        columns=columns,
         kinds=kind,
         unlabelled=unlabelled,
         needs_features=chosen.trains,
         quiet=json,
     )
-    tell_workload(classifier, sizes_of(tables.dataset), quiet=json, force=force)
+    given = tables.dataset
+    tell_workload(classifier, sizes_of(given), codes=given.labels, quiet=json, force=force)
     told = _fit_tables(tables, label, chosen, classifier, out, overwrite=overwrite, quiet=json)
     if json:
         print_json(told)
     else:
         _say_fitted(told, nodes, classifier)
+
+
+def _check_places(engine: str, edges: Path | None, files: NodeFiles) -> None:
+    """Raise for what is no place on this machine, before it is taken for something else."""
+    refuse_address(files.nodes, "a node table is read from a disk of this machine")
+    if engine == "ray":
+        return
+    for place in (edges, files.features, files.labels):
+        refuse_address(place, f"--engine {engine} reads files of this machine")
+    if edges is not None and not edges.exists():
+        raise UnreadableFileError(
+            f"What is given as --edges must be there, but {edges} does not exist."
+        )
+
+
+def _refuse_unused(
+    engine: str,
+    is_folder: bool,
+    files: NodeFiles,
+    cluster: Cluster,
+    columns: dict[str, str | None],
+    **of_blocked: Any,
+) -> None:
+    """Raise for an option that would change nothing: whoever gave it believes that it does."""
+    of_edges = _named(columns, "source", "target", "weight")
+    of_table: dict[str, Any] = {"--nodes": files.nodes, "--label": files.label}
+    of_table |= {"--id": files.id_column, "--kind": files.kinds or None}
+    of_arrays = {"--features": files.features, "--labels": files.labels}
+    by_arrays = any(value is not None for value in of_arrays.values())
+    folder = "a graph folder as --edges: proptrain graph build edges.csv --out graph/ makes one"
+    for is_used, options, what in (
+        (is_folder, of_arrays, folder),
+        (is_folder or engine == "local", {f"--engine {engine}": engine}, folder),
+        (not is_folder, of_edges, "an edge list; a graph folder was built with its own"),
+        (not by_arrays, of_table, "a node table, not with --features and --labels"),
+        (engine == "ray", _named(vars(cluster), *vars(cluster)), "--engine ray"),
+        (engine == "blocked", _named(of_blocked, *of_blocked), "--engine blocked"),
+    ):
+        given = [name for name, value in options.items() if value is not None]
+        if given and not is_used:
+            verb = "goes" if len(given) == 1 else "go"
+            raise InvalidInputError(f"{' and '.join(given)} {verb} with {what}.")
+
+
+def _named(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {f"--{name}": values[name] for name in names}
 
 
 def _fit_tables(

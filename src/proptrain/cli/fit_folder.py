@@ -13,7 +13,7 @@ import numpy as np
 
 from proptrain.cli.console import print_json, progress, say, training_progress
 from proptrain.cli.source import marker_of, parse_kinds
-from proptrain.cli.workload import epochs_ahead, sizes_from, tell_limit, tell_workload
+from proptrain.cli.workload import epochs_ahead, sizes_from, tell_limit, tell_time, tell_workload
 from proptrain.errors import InvalidInputError, unknown_name
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ class _Inputs:
     y: Any
     encoder: Any = None
     table: dict[str, Any] | None = None
+
+    def kept(self, wanted: FolderFit) -> dict[str, Any]:
+        """Return how a model is written, with what turns other tables into features."""
+        return {"encoder": self.encoder, "table": self.table, "overwrite": wanted.overwrite}
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
     graph: DiskGraph | SharedGraph
     if wanted.engine == "ray":
         graph = SharedGraph(folder)
-        inputs = _read_shared(graph, files, wanted)
+        inputs = _read(graph, files, wanted)
         start = time.perf_counter()
         told = _fit_ray(graph, inputs, wanted)
     else:
@@ -111,11 +115,17 @@ def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
         f"{wanted.method.name} trained in {seconds:.1f} s ({told['epochs']} epochs){held_out}"
         f"{memory}; written to {wanted.out}"
     )
+    if (n_left := graph.n_nodes - told["reached"]) > 0:
+        say(
+            f"no label reaches {n_left:,} of {graph.n_nodes:,} nodes: what is told of them is by "
+            "their features and neighbours alone"
+        )
     say(f"next: proptrain predict {shlex.quote(str(wanted.out))} --out predictions.csv")
 
 
-def _read(graph: DiskGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
-    from proptrain.data.disk_nodes import open_features, open_labels, read_node_table
+def _read(graph: DiskGraph | SharedGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
+    """Return features and labels in the order of the graph's nodes."""
+    from proptrain.data.shared_graph import SharedGraph
 
     by_table = files.nodes is not None and files.label is not None
     by_arrays = files.features is not None and files.labels is not None
@@ -124,12 +134,20 @@ def _read(graph: DiskGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
             "With a graph folder give either --nodes TABLE and --label COLUMN, or "
             "--features FILE.npy and --labels FILE.npy, in the order of the graph's nodes."
         )
-    if by_arrays:
-        assert files.features is not None and files.labels is not None  # noqa: PT018
-        marker = -1 if files.unlabelled is None else marker_of(files.unlabelled)
-        wanted.classifier.set_params(unlabelled=marker)
-        features = open_features(files.features, graph.n_nodes)
-        return _Inputs(features, open_labels(files.labels, graph.n_nodes, marker))
+    marker = -1 if files.unlabelled is None else marker_of(files.unlabelled)
+    if by_table:
+        return _read_table(graph, files, marker, quiet=wanted.json)
+    wanted.classifier.set_params(unlabelled=marker)
+    assert files.features is not None and files.labels is not None  # noqa: PT018
+    read = _read_shared if isinstance(graph, SharedGraph) else _read_arrays
+    return _Inputs(*read(files.features, files.labels, graph.n_nodes, marker))
+
+
+def _read_table(
+    graph: DiskGraph | SharedGraph, files: NodeFiles, marker: Any, *, quiet: bool
+) -> _Inputs:
+    from proptrain.data.disk_nodes import read_node_table
+
     assert files.nodes is not None and files.label is not None  # noqa: PT018
     told = read_node_table(
         graph,
@@ -137,30 +155,28 @@ def _read(graph: DiskGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
         label=files.label,
         id=files.id_column,
         kinds=parse_kinds(files.kinds or []),
-        unlabelled=-1 if files.unlabelled is None else marker_of(files.unlabelled),
+        unlabelled=marker,
     )
-    if not wanted.json:
-        for note in told.notes:
-            say(note)
+    for note in () if quiet else told.notes:
+        say(note)
     names = np.array([*told.class_names, None], dtype=object)  # None for code -1
     columns = {"id": told.id_column, "label": files.label, "features": list(told.feature_columns)}
     return _Inputs(told.features, names[told.codes], told.encoder, columns)
 
 
-def _read_shared(graph: SharedGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:
+def _read_arrays(features: Path, labels: Path, n_nodes: int, marker: Any) -> tuple[Any, Any]:
+    from proptrain.data.disk_nodes import open_features, open_labels
+
+    return open_features(features, n_nodes), open_labels(labels, n_nodes, marker)
+
+
+def _read_shared(features: Path, labels: Path, n_nodes: int, marker: Any) -> tuple[Any, Any]:
+    """Return labels, and where the features are: every machine reads them for itself."""
     from proptrain.data.disk_nodes import checked_labels
     from proptrain.data.shared import SharedFile
 
-    if files.features is None or files.labels is None or files.nodes is not None:
-        raise InvalidInputError(
-            "With --engine ray give --features FILE.npy and --labels FILE.npy, in the order of the "
-            "graph's nodes; every machine must see the features."
-        )
-    marker = -1 if files.unlabelled is None else marker_of(files.unlabelled)
-    wanted.classifier.set_params(unlabelled=marker)
-    labels = SharedFile.at(files.labels)
-    told = checked_labels(labels.folder.read(labels.name), labels.name, graph.n_nodes, marker)
-    return _Inputs(files.features, told)
+    file = SharedFile.at(labels)
+    return features, checked_labels(file.folder.read(file.name), file.name, n_nodes, marker)
 
 
 def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None:
@@ -168,7 +184,7 @@ def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None
     from proptrain.data.labels import encode_labels
     from proptrain.workload import estimate_fit
 
-    _, classes = encode_labels(inputs.y, unlabelled=wanted.classifier.unlabelled)
+    codes, classes = encode_labels(inputs.y, unlabelled=wanted.classifier.unlabelled)
     entries = graph.manifest.n_entries
     weighted = graph.manifest.is_weighted
     sizes = sizes_from(inputs.features, entries, len(classes), is_weighted=weighted)
@@ -176,10 +192,13 @@ def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None
         # With all nodes in one batch and all columns in one round there is nothing more to gain.
         useful = estimate_fit(wanted.classifier, sizes).memory
         tell_limit(wanted.memory, useful, "The fit", force=wanted.force)
+        # From disk the same work takes up to twice as long, which is less than an estimate is off.
+        tell_time(wanted.classifier, sizes, codes, quiet=wanted.json)
         return
     # The graph is read from its files first, which nobody has done yet.
     own = 8 * entries + 16 * graph.n_nodes
-    tell_workload(wanted.classifier, sizes, quiet=wanted.json, force=wanted.force, beside=own)
+    how = {"quiet": wanted.json, "force": wanted.force}
+    tell_workload(wanted.classifier, sizes, codes=codes, beside=own, **how)
 
 
 def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
@@ -193,8 +212,7 @@ def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
         own = graph.to_graph() if wanted.method.uses_graph else None
         classifier.fit(np.asarray(inputs.features) if isinstance(inputs.features, np.memmap)
                        else inputs.features, inputs.y, graph=own, on_epoch=on_epoch)  # fmt: skip
-    kept = {"encoder": inputs.encoder, "table": inputs.table, "overwrite": wanted.overwrite}
-    save_model(wanted.out, classifier, node_ids=graph.ids(), **kept)
+    save_model(wanted.out, classifier, node_ids=graph.ids(), **inputs.kept(wanted))
     told, given, stop = classifier.label_distributions_, classifier.given_, classifier.stopping_
     return {
         "stopping_accuracy": share_right(told, given, stop),
@@ -222,8 +240,7 @@ def _fit_blocked(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[s
             on_step=lambda share: advance(100 * share),
             on_epoch=lambda _, accuracy: epochs.append(accuracy),
         )
-    kept = {"encoder": inputs.encoder, "table": inputs.table, "overwrite": wanted.overwrite}
-    save_disk_model(wanted.out, wanted.classifier, fitted, graph, **kept)
+    save_disk_model(wanted.out, wanted.classifier, fitted, graph, **inputs.kept(wanted))
     told = {
         "stopping_accuracy": share_right(fitted.distributions, fitted.given, fitted.stopping),
         "epochs": len(epochs),
@@ -251,14 +268,15 @@ def _tell_bounds(fitted: FittedFromDisk, wanted: FolderFit) -> dict[str, Any]:
 
 def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
     from proptrain.disk_model import save_disk_model
-    from proptrain.fit_cluster import fit_on_cluster, work_folder
+    from proptrain.fit_cluster import check_given, fit_on_cluster, work_folder
     from proptrain.insight.calibration import share_right
     from proptrain.on_ray import RayCrew
 
     cluster, beside = wanted.cluster, wanted.out.resolve().parent
+    check_given(wanted.classifier, inputs.features, graph.n_nodes)  # it takes seconds to start Ray
     with (
-        RayCrew(cluster.address) as crew,
         work_folder(cluster.shared or beside) as work,
+        RayCrew(cluster.address) as crew,
         progress("propagating and training", 100, quiet=wanted.json) as advance,
     ):
         fitted = fit_on_cluster(
@@ -274,7 +292,7 @@ def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
                 0, f"training, epoch {epoch + 1}, {accuracy:.1%} right"
             ),
         )
-        save_disk_model(wanted.out, wanted.classifier, fitted, graph, overwrite=wanted.overwrite)
+        save_disk_model(wanted.out, wanted.classifier, fitted, graph, **inputs.kept(wanted))
         accuracy = share_right(fitted.distributions, fitted.given, fitted.stopping)
     return {
         "stopping_accuracy": accuracy,

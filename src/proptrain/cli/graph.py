@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,13 @@ from proptrain.cli.console import (
     progress,
     say,
 )
-from proptrain.cli.source import IdOption, SourceOption, TargetOption, WeightOption
+from proptrain.cli.source import (
+    IdOption,
+    SourceOption,
+    TargetOption,
+    WeightOption,
+    refuse_address,
+)
 from proptrain.cli.workload import tell_limit
 
 if TYPE_CHECKING:
@@ -28,7 +35,10 @@ app = typer.Typer(
 
 EdgesArgument = Annotated[
     list[Path],
-    typer.Argument(help="Edge lists: .csv, .csv.gz, .tsv, .parquet; two columns of node ids."),
+    typer.Argument(
+        help="Edge lists: .csv, .tsv, either with .gz, or .parquet; two columns of node ids, and a "
+        "first line with their names."
+    ),
 ]
 FolderArgument = Annotated[Path, typer.Argument(help="Folder that `proptrain graph build` wrote.")]
 OutOption = Annotated[Path, typer.Option(help="Folder to write the graph to.")]
@@ -76,7 +86,8 @@ def build(
 
     Missing directions are added, duplicates merged (the largest weight stays), self-loops dropped.
     Stop it whenever you like, or lose the machine: the same command goes on where it was. Without
-    --nodes or --n-nodes the nodes are those that edges name, in the order of their ids.
+    --nodes or --n-nodes the nodes are those that edges name, in the order of their ids. With
+    --overwrite an old graph stays until the new one is whole.
 
     Example: proptrain graph build edges-*.parquet --out graph/ --memory 2GB
     """
@@ -85,6 +96,10 @@ def build(
 
     if nodes is not None and n_nodes is not None:
         raise InvalidInputError("Give --nodes or --n-nodes, not both.")
+    if id_column is not None and nodes is None:
+        raise InvalidInputError("--id goes with --nodes: it names a column of that table.")
+    for place in (*edges, out):
+        refuse_address(place, "graph build reads and writes files of this machine")
     # Sorted in memory at once, an edge list takes several times its file; compressed ones more.
     useful = 20 * sum(path.stat().st_size for path in edges if path.is_file())
     tell_limit(memory, useful, "The build", force=force)
@@ -104,7 +119,8 @@ def build(
         )
     _tell(graph, json=json)
     if not json:
-        say(f"next: proptrain graph info {out}; proptrain fit --engine blocked --edges {out} …")
+        name = shlex.quote(str(out))
+        say(f"next: proptrain graph info {name}; proptrain fit --engine blocked --edges {name} …")
 
 
 @app.command()

@@ -51,7 +51,7 @@ def report(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Write one page about a model: what it tells, its mistakes, and every node explained.
+    """Write one page about a model: what it predicts, its mistakes, and every node explained.
 
     The page is a single file that needs no network and no server: open it, or send it to somebody.
     Any node can be looked up with its probabilities, its neighbourhood and the labels behind
@@ -85,7 +85,7 @@ def report(
 
 def _title_of(model: Path) -> str:
     name = model.resolve().name
-    return "What the model tells" if name == "model" else f"What the model “{name}” tells"
+    return "What the model predicts" if name == "model" else f"What the model “{name}” predicts"
 
 
 def _suspects(

@@ -27,10 +27,10 @@ NameArgument = Annotated[
     str,
     typer.Argument(
         help="table2 … table8, structure-noise, structure-noise-pta, label-noise, initialisation, "
-        "systems (that the paper's tables leave out), readings (of what the paper leaves open), or "
-        "all of these; plus, few-labels, labels-alone, wrong-labels, wrong-labels-pair, "
-        "wrong-stopping, wrong-stopping-pair, ablation, ablation-few, ablation-wrong, or beyond "
-        "for all of these."
+        "systems (that the paper's tables leave out), readings and noe-stopping (of what the paper "
+        "leaves open), or all of these; plus, few-labels, labels-alone, wrong-labels, "
+        "wrong-labels-pair, wrong-stopping, wrong-stopping-pair, ablation, ablation-few, "
+        "ablation-wrong, or beyond for all of these."
     ),
 ]
 DatasetsOption = Annotated[
@@ -75,8 +75,9 @@ def reproduce(
     Each run is written to OUT/runs.jsonl as soon as it is done. Stop it whenever you like: the
     same command goes on where it stopped, and experiments in one folder share their runs.
 
-    Two experiments are not the paper's: systems has those that its tables leave out, and readings
-    compares, on validation nodes only, what its text leaves open. Those of `beyond` measure PTA+.
+    Three experiments are not the paper's: systems has those that its tables leave out; readings and
+    noe-stopping compare, on validation nodes only, what its text leaves open. Those of `beyond`
+    measure PTA+.
 
     Examples: proptrain reproduce table5 --runs 20;
     proptrain reproduce label-noise --dataset cora_ml --method PTA --method PTS

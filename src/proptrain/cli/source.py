@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 EdgesOption = Annotated[
     Path | None,
     typer.Option(
-        help="Edge list (.csv, .tsv, .parquet): two columns of node ids; for `fit` also a folder "
-        "that `proptrain graph build` wrote."
+        help="Edge list (.csv, .tsv, either with .gz, or .parquet): two columns of node ids, and a "
+        "first line with their names; for `fit` also a folder that `proptrain graph build` wrote."
     ),
 ]
 NodesOption = Annotated[
@@ -55,6 +55,17 @@ UnlabelledOption = Annotated[
     str | None,
     typer.Option(help="Label that means unlabelled, beside the empty cell. \\[default: -1]"),
 ]
+
+
+def refuse_address(place: Path | None, why: str) -> None:
+    """Raise for an address such as s3://…, which the engine ray alone opens."""
+    from proptrain.data.shared import address_of, is_address
+
+    if place is not None and is_address(place):
+        raise InvalidInputError(
+            f"{address_of(place)} is an address, but {why}. Copy it to a disk first; only fit "
+            "--engine ray reads from addresses, all but node tables."
+        )
 
 
 def read_own_tables(

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
     from proptrain.data.dataset import Dataset, Features
     from proptrain.data.graph import Graph
-    from proptrain.workload import FitSizes
+    from proptrain.workload import FitSizes, Workload
 
 _WORTH_SAYING = 1_000_000_000
 """Bytes from which on a fit's memory is said beforehand."""
-_LONG = 1.0
-"""Seconds of an epoch, of all fits together, from which on they are said beforehand."""
+_LONG = 30.0
+"""Seconds of all epochs of all fits together from which on they are said beforehand."""
 
 
 def sizes_of(dataset: Dataset) -> FitSizes:
@@ -42,12 +42,17 @@ def sizes_from(features: Any, n_entries: int, n_classes: int, *, is_weighted: bo
 
 def epochs_ahead(classifier: GraphClassifier, codes: NDArray[np.int64]) -> int:
     """Return how many epochs a fit to these labels can take; what trains nothing counts as one."""
-    from proptrain.problem import holds_out
     from proptrain.trainings import most_epochs
 
     settings = classifier.get_params(deep=False)
-    is_watched = holds_out(codes, settings.get("stopping_fraction", 0.0))
-    return max(1, most_epochs(settings, is_watched=is_watched))
+    return max(1, most_epochs(settings, is_watched=_is_watched(classifier, codes)))
+
+
+def _is_watched(classifier: GraphClassifier, codes: NDArray[np.int64]) -> bool:
+    """Tell whether a fit to these labels holds some of them back, to decide when to stop."""
+    from proptrain.problem import holds_out
+
+    return holds_out(codes, classifier.get_params(deep=False).get("stopping_fraction", 0.0))
 
 
 def tell_workload(
@@ -56,17 +61,19 @@ def tell_workload(
     *,
     quiet: bool,
     force: bool,
+    codes: NDArray[np.int64] | None = None,
     beside: int = 0,
     n_fits: int = 1,
 ) -> None:
     """Say what a fit in memory takes if that is much, and raise if there is not so much.
 
-    ``beside`` are bytes that have to be read first; ``n_fits`` is how often a command fits, one
-    after another: that takes longer, not more memory.
+    ``codes`` are the labels, if all fits are to the same ones; ``beside`` are bytes that have to be
+    read first; ``n_fits`` is how often a command fits, one after another: that takes longer, not
+    more memory.
     """
-    from proptrain.workload import check_memory, estimate_fit
+    from proptrain.workload import check_memory, time_in_words
 
-    told = estimate_fit(classifier, sizes)
+    told = _estimated(classifier, sizes, codes)
     from_disk = "Fit from disk instead (proptrain graph build, then fit --engine blocked), drop "
     if not force:
         check_memory(
@@ -74,8 +81,32 @@ def tell_workload(
             "This fit" if n_fits == 1 else f"Each of these {n_fits:,} fits",
             f"{from_disk if n_fits == 1 else 'Drop '}columns, or begin all the same with --force.",
         )
-    if not quiet and (told.memory > _WORTH_SAYING or n_fits * told.epoch_seconds > _LONG):
-        say(f"takes {told}" if n_fits == 1 else f"each of {n_fits:,} fits takes {told}")
+    seconds = n_fits * told.seconds
+    if quiet or (told.memory <= _WORTH_SAYING and seconds <= _LONG):
+        return
+    if n_fits == 1:
+        say(f"takes {told}")
+    else:
+        all_of_them = f"all of them together at most {time_in_words(seconds)}"
+        say(f"each of {n_fits:,} fits takes {told}; {all_of_them}")
+
+
+def tell_time(
+    classifier: GraphClassifier, sizes: FitSizes, codes: NDArray[np.int64], *, quiet: bool
+) -> None:
+    """Say how long a fit takes if that is long; its memory is limited by other means."""
+    told = _estimated(classifier, sizes, codes)
+    if not quiet and told.seconds > _LONG:
+        say(f"takes about {told.duration}")
+
+
+def _estimated(
+    classifier: GraphClassifier, sizes: FitSizes, codes: NDArray[np.int64] | None
+) -> Workload:
+    from proptrain.workload import estimate_fit
+
+    is_watched = codes is None or _is_watched(classifier, codes)
+    return estimate_fit(classifier, sizes, is_watched=is_watched)
 
 
 def tell_limit(memory: str, useful: int, what: str, *, force: bool) -> None:

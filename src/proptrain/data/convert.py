@@ -14,7 +14,7 @@ from proptrain.data.disk import DiskGraph
 from proptrain.data.graph import Graph
 from proptrain.data.indices import in_native_order
 from proptrain.data.labels import encode_labels
-from proptrain.errors import GraphError, InvalidInputError, LabelError, MissingPackageError
+from proptrain.errors import GraphError, InvalidInputError, LabelError, missing_extra
 
 
 def as_graph(source: Any, n_nodes: int | None = None) -> Graph:
@@ -104,9 +104,10 @@ def dataset_to_pyg(dataset: Dataset) -> Any:
     try:
         from torch_geometric.data import Data
     except ImportError as error:
-        raise MissingPackageError(
-            "PyTorch Geometric is needed for this and is not installed. "
-            "Install it with: pip install proptrain[pyg]"
+        raise missing_extra(
+            "PyTorch Geometric is needed for this and is not installed; it comes with proptrain's "
+            "extra `pyg`.",
+            "pyg",
         ) from error
     edges = dataset.graph.adjacency.tocoo()
     data = Data(

@@ -11,11 +11,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph, freeze
+from proptrain.data.sound import sound_matrix
 from proptrain.errors import InvalidInputError, LabelError
 
 Features: TypeAlias = "NDArray[np.float32] | sp.csr_array"
 
 UNLABELLED = -1
+MAX_UNNAMED_CLASSES = 1000
+"""Codes from here on need class names or as many nodes; a stray huge code must not fill memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +30,8 @@ class Dataset:
 
     >>> graph = Graph(sp.csr_array([[0, 1], [1, 0]]))
     >>> pair = Dataset(graph, np.ones((2, 3)), np.array([1, -1]), class_names=("ham", "spam"))
-    >>> pair.n_nodes, pair.class_names[pair.labels[0]]
-    (2, 'spam')
+    >>> pair.n_nodes, pair.n_classes, pair.class_names[pair.labels[0]]
+    (2, 2, 'spam')
     """
 
     graph: Graph
@@ -41,6 +44,8 @@ class Dataset:
     def __post_init__(self) -> None:
         labels = _checked_codes(self.labels)
         n_classes = int(labels.max(initial=UNLABELLED)) + 1
+        if self.class_names is None:
+            check_unnamed(labels)
         names = tuple(range(n_classes)) if self.class_names is None else tuple(self.class_names)
         node_ids = np.arange(self.graph.n_nodes) if self.node_ids is None else self.node_ids
         settled = {
@@ -130,6 +135,25 @@ def _checked_codes(labels: Any) -> NDArray[np.int64]:
     return codes.astype(np.int64)
 
 
+def most_unnamed_classes(n_nodes: int) -> int:
+    """Return how many classes there may be that have no names, whose codes alone tell of them.
+
+    >>> most_unnamed_classes(4)
+    1000
+    """
+    return max(n_nodes, MAX_UNNAMED_CLASSES)
+
+
+def check_unnamed(codes: NDArray[Any]) -> None:
+    """Raise for class codes (n,) so large that there cannot be as many classes."""
+    limit = most_unnamed_classes(len(codes))
+    if codes.max(initial=UNLABELLED) >= limit:
+        raise LabelError(
+            f"Labels must be class codes counted from 0, below {limit:,} where the classes have no "
+            f"names; got {codes.max()}. encode_labels numbers the classes 0, 1, 2, …"
+        )
+
+
 def check_features(features: Any) -> Features:
     """Return a read-only float32 copy of the features, dense or CSR, or say what is wrong."""
     if getattr(features, "ndim", None) != 2:
@@ -141,7 +165,8 @@ def check_features(features: Any) -> Features:
         raise InvalidInputError(f"Features must be real numbers, got dtype {features.dtype}.")
     with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below
         if sp.issparse(features):
-            matrix = sp.csr_array(features, dtype=np.float32, copy=True)
+            sound = sound_matrix(features, "Features")
+            matrix = sp.csr_array(sound, dtype=np.float32, copy=True)
             matrix.sum_duplicates()
             _check_finite(matrix.data)
             return freeze(matrix)
@@ -172,6 +197,8 @@ def normalise_rows(features: Features) -> Features:
 
 def largest_component(dataset: Dataset) -> Dataset:
     """Keep the nodes of the largest connected component, in their order.
+
+    Of n nodes m are left: features (m, f), labels (m,), node_ids (m,) and a graph of m nodes.
 
     >>> links = sp.csr_array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
     >>> data = Dataset(Graph(links), np.ones((3, 1)), np.array([0, 1, 1]))

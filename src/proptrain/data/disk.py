@@ -45,7 +45,7 @@ from proptrain.data.indices import is_order as is_order  # noqa: PLC0414
 from proptrain.data.indices import with_short_indices
 from proptrain.data.manifest import StoredArray, read_manifest
 from proptrain.data.mapped import forget, parts_of
-from proptrain.errors import FileFormatError, UnreadableFileError
+from proptrain.errors import FileFormatError, ProptrainError, UnreadableFileError
 from proptrain.files import file_of
 
 OnPart: TypeAlias = Callable[[float], None]
@@ -74,9 +74,11 @@ class DiskGraph:
     ...     graph.verify()  # all files, checksums too
     ...     graph.ids(slice(0, 2)).tolist(), graph.stored_ids()
     ...     [part.rows for part in graph.parts(max_entries=3)], graph.block(0).indices.tolist()
+    ...     graph.n_nodes, graph.n_edges, graph.n_blocks, graph.degrees.tolist()
     ...     graph, graph.to_graph()
     ([0, 1], None)
     ([slice(0, 2, None), slice(2, 3, None)], [1, 0, 2, 1])
+    (3, 2, 1, [1.0, 2.0, 1.0])
     (DiskGraph(3 nodes, 2 edges, 1 block), Graph(3 nodes, 2 edges))
     """
 
@@ -113,7 +115,9 @@ class DiskGraph:
         """Whose row each one is (n,); None if they are in the order of the nodes."""
         if self.manifest.order is None:
             return None
-        order = np.array(self._array(self.manifest.order))
+        stored = self._array(self.manifest.order)
+        order = np.array(stored)
+        forget(stored)
         if not is_order(order, self.n_nodes):
             raise self._broken("order.npy must name each node once.")
         return order
@@ -128,7 +132,7 @@ class DiskGraph:
         return decoded(ids, "ids.npy")
 
     def stored_ids(self) -> NDArray[Any] | None:
-        """Return the nodes' ids as they are stored, mapped; None if they are 0 … n-1."""
+        """Return the nodes' ids (n,) as they are stored, mapped; None if they are 0 … n-1."""
         return None if self.manifest.ids is None else self._array(self.manifest.ids)
 
     def block(self, number: int) -> Block:
@@ -154,8 +158,7 @@ class DiskGraph:
                 here = slice(top + rows.start, top + rows.stop)
                 indptr = block.indptr[rows.start : rows.stop + 1]
                 yield Block(here, indptr, block.indices, block.weights)
-                forget(block.indices, block.weights)
-            forget(block.indptr)
+                forget(block.indptr, block.indices, block.weights)
 
     def verify(self, on_part: OnPart | None = None) -> None:
         """Look at all files: checksums, and every number that a loop would follow."""
@@ -245,7 +248,7 @@ class DiskGraph:
 def check_block(block: Block, n_nodes: int, folder: object) -> None:
     """Raise unless a block's numbers lead nowhere but into the graph of that folder."""
     indptr, indices, weights = block.indptr, block.indices, block.weights
-    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+    if indptr[0] != 0 or indptr[-1] != len(indices) or not _rises(indptr):
         raise _broken(folder, "an indptr must rise from 0 to the number of its block's entries.")
     for part in parts_of(len(indices), indices.itemsize):
         if not 0 <= indices[part].min() <= indices[part].max() < n_nodes:
@@ -255,10 +258,23 @@ def check_block(block: Block, n_nodes: int, folder: object) -> None:
         forget(indices, weights)
 
 
+def _rises(numbers: NDArray[Any]) -> bool:
+    """Tell whether no number, in a file or not, is below the one before it."""
+    for rows in parts_of(len(numbers) - 1, numbers.itemsize):
+        here = numbers[rows.start : rows.stop + 1]
+        rises = bool((here[1:] >= here[:-1]).all())
+        forget(numbers)
+        if not rises:
+            return False
+    return True
+
+
 def checked_degrees(degrees: NDArray[np.float64], folder: object) -> NDArray[np.float64]:
     """Return the degrees of the graph in that folder, or say that they are none."""
-    if not (np.isfinite(degrees).all() and (degrees >= 0).all()):
-        raise _broken(folder, "degrees.npy must hold finite numbers, none below 0.")
+    for rows in parts_of(len(degrees), degrees.itemsize):
+        if not (np.isfinite(degrees[rows]).all() and (degrees[rows] >= 0).all()):
+            raise _broken(folder, "degrees.npy must hold finite numbers, none below 0.")
+        forget(degrees)
     return degrees
 
 
@@ -276,18 +292,23 @@ def cut_rows(
     """
     first, n_rows = 0, len(indptr) - 1
     while first < n_rows:
-        end = int(np.searchsorted(indptr, int(indptr[first]) + max_entries, side="right")) - 1
-        last = min(n_rows, max(end, first + 1), first + (max_rows or n_rows))
-        yield slice(first, last)
-        first = last
+        last = min(n_rows, first + (max_rows or n_rows))
+        ends = indptr[first + 1 : last + 1]
+        # A number of its own type: NumPy would make a copy of all for another.
+        most = indptr.dtype.type(min(int(indptr[first]) + max_entries, int(ends[-1])))
+        n_fitting = max(1, int(np.searchsorted(ends, most, side="right")))
+        yield slice(first, first + n_fitting)
+        first += n_fitting
 
 
-def decoded(values: NDArray[Any], name: str) -> NDArray[Any]:
+def decoded(
+    values: NDArray[Any], name: str, error: type[ProptrainError] = FileFormatError
+) -> NDArray[Any]:
     """Return text for bytes in UTF-8, and whatever else as it is."""
     try:
         return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"{name} must hold text in UTF-8, but does not ({error}).") from error
+    except UnicodeDecodeError as told:
+        raise error(f"{name} must hold text in UTF-8, but does not ({told}).") from told
 
 
 def checksum_of(path: Path) -> str:

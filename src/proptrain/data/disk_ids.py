@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.disk_notes import Kept, read_note, write_note
 from proptrain.data.disk_sort import PairBatch
-from proptrain.data.disk_writer import append_numbers, distinct, write_array, write_whole
+from proptrain.data.disk_writer import append_numbers, distinct, write_array
 from proptrain.data.edge_files import EdgeFile
-from proptrain.data.mapped import SMALL, forget
+from proptrain.data.mapped import SMALL, forget, parts_of
 from proptrain.errors import TableError
 from proptrain.files import file_of
 from proptrain.memory import give_back
 
+NUMBER_AS_TEXT = "S20"
+"""Text that holds any number of 64 bits."""
 _SAMPLES = 1 << 10
 """Ids of each run that are looked at to cut all runs into parts of about equal size."""
 
@@ -32,28 +36,53 @@ class IdMap:
 
     n_nodes: int
     ids: NDArray[Any] | None = None
-    numbers: NDArray[np.int64] | None = None
+    numbers: NDArray[np.integer] | None = None
 
     def look_up(self, values: NDArray[Any], where: str) -> NDArray[np.int64]:
         """Return the numbers of some ids (m,), or say which of them are unknown."""
         if self.ids is None:
             return self._checked_numbers(values, where)
         if self.ids.dtype.kind == "S" and values.dtype.kind == "i":
-            values = values.astype("S20")
+            values = values.astype(NUMBER_AS_TEXT)
         # In their order, so that the ids are walked through once.
         distinct, back = np.unique(values, return_inverse=True)
         if distinct.dtype.kind == "S" and self.ids.dtype.kind == "i":
             # Not all of them are numbers, or they would be given as such; but some may be.
-            self._refuse(distinct[~np.isin(distinct, self.ids.astype("S20"))], where)
+            self._refuse(distinct[[not is_number(one) for one in distinct.tolist()]], where)
         elif distinct.dtype.itemsize > self.ids.dtype.itemsize:
             self._refuse(distinct[np.char.str_len(distinct) > self.ids.dtype.itemsize], where)
         distinct = distinct.astype(self.ids.dtype)
-        places = np.searchsorted(self.ids, distinct)
-        places = np.minimum(places, max(0, self.n_nodes - 1))
-        self._refuse(distinct[self.ids[places] != distinct], where)
-        forget(self.ids)
-        found = places if self.numbers is None else self.numbers[places]
-        return np.asarray(found[back], dtype=np.int64)
+        found, is_known = np.zeros(len(distinct), np.int64), np.zeros(len(distinct), bool)
+        for part, some in self._parts(distinct):
+            ids, wanted = self.ids[part], distinct[some]
+            places = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+            is_known[some] = ids[places] == wanted
+            found[some] = (
+                places + part.start if self.numbers is None else self.numbers[part][places]
+            )
+            forget(self.ids, self.numbers)
+        self._refuse(distinct[~is_known], where)
+        return np.asarray(found[back])
+
+    def _parts(self, values: NDArray[Any]) -> Iterator[tuple[slice, slice]]:
+        """Yield parts of the ids, and which of some values, in their order, would lie in each.
+
+        Looked up among all at once, values from everywhere would bring the whole file to hand.
+        """
+        parts, firsts = self._parts_and_firsts
+        cuts = np.searchsorted(values, firsts).tolist()
+        for part, start, stop in zip(parts, [0, *cuts[1:]], [*cuts[1:], len(values)], strict=True):
+            if start < stop:
+                yield part, slice(start, stop)
+
+    @cached_property
+    def _parts_and_firsts(self) -> tuple[list[slice], NDArray[Any]]:
+        """The ids cut into parts, and the first id of each."""
+        ids = np.asarray(self.ids)
+        parts = list(parts_of(len(ids), ids.itemsize))
+        firsts = np.array([ids[part.start] for part in parts], ids.dtype)
+        forget(ids)
+        return parts, firsts
 
     def _checked_numbers(self, values: NDArray[Any], where: str) -> NDArray[np.int64]:
         if values.dtype.kind != "i":
@@ -69,6 +98,15 @@ class IdMap:
                 f"Every id of an edge must be that of a node, but {where} has {shown!r}, which is "
                 "none. Add it to the nodes, or drop those edges."
             )
+
+
+def is_number(text: bytes) -> bool:
+    """Tell whether text is written as the whole numbers are that ids can be.
+
+    >>> is_number(b"-7"), is_number(b"007"), is_number(b"9" * 30)
+    (True, False, False)
+    """
+    return bool(re.fullmatch(rb"0|-?[1-9]\d{0,18}", text)) and -(2**63) <= int(text) < 2**63
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +138,14 @@ def find_ids(
     They are numbers if all of them are written as such, else text.
     """
     work.mkdir(exist_ok=True)
-    path = work / "ids.npy"
-    if not path.exists():
+    path, done = work / "ids.npy", work / "ids.json"
+    if not done.exists():
         runs: list[Path] = []
         for number, file in enumerate(files):
             runs += _runs_of(file, number, work, budget, lambda s: on_part(s / len(files)))
             give_back()  # what reading took: merging shall have it
-        write_array(path, *_merge(runs, work, budget))
+        stored = write_array(path, *_merge(runs, work, budget))
+        write_note(done, len(files), [Kept(path, stored.sha256)])
         for run in runs:
             run.unlink()
     else:
@@ -122,34 +161,35 @@ def _runs_of(
     folder, done = work / f"runs-{number:05}", work / f"runs-{number:05}.json"
     if done.exists():
         on_part(1.0)
-        return [file_of(folder, name) for name in json.loads(done.read_bytes())]
+        return [file_of(folder, name) for name in read_note(done)]
     folder.mkdir(exist_ok=True)
-    runs: list[Path] = []
+    runs: list[Kept] = []
     waiting: list[NDArray[Any]] = []
 
     def write_run() -> None:
         if waiting:
-            runs.append(folder / f"run-{len(runs):05}.npy")
-            write_array(runs[-1], distinct(_alike(waiting)))
+            path = folder / f"run-{len(runs):05}.npy"
+            stored = write_array(path, distinct(alike(waiting)))
+            runs.append(Kept(path, stored.sha256, until=work / "ids.json"))
             waiting.clear()
 
     for batch in file.batches(budget):
-        waiting.append(distinct(_alike([batch.sources, batch.targets])))
+        waiting.append(distinct(alike([batch.sources, batch.targets])))
         if sum(one.nbytes for one in waiting) > budget // 16:
-            merged = distinct(_alike(waiting))
+            merged = distinct(alike(waiting))
             waiting[:] = [merged]
             if merged.nbytes > budget // 32:
                 write_run()
         on_part(batch.share)
     write_run()
-    write_whole(done, [json.dumps([run.name for run in runs]).encode()])
-    return runs
+    write_note(done, [run.path.name for run in runs], runs)
+    return [run.path for run in runs]
 
 
-def _alike(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def alike(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """Put ids together: numbers if all are, else text."""
     if len({part.dtype.kind for part in parts}) > 1:
-        parts = [part.astype("S20") if part.dtype.kind == "i" else part for part in parts]
+        parts = [part.astype(NUMBER_AS_TEXT) if part.dtype.kind == "i" else part for part in parts]
     return np.concatenate(parts)
 
 
@@ -159,7 +199,9 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     if not runs:
         return [np.empty(0, np.int64)]
     if len({run.dtype.kind for run in runs}) > 1:  # a run of numbers fits into memory as text
-        runs = [np.sort(run.astype("S20")) if run.dtype.kind == "i" else run for run in runs]
+        runs = [
+            np.sort(run.astype(NUMBER_AS_TEXT)) if run.dtype.kind == "i" else run for run in runs
+        ]
     dtype = np.result_type(*runs)
     total = sum(len(run) for run in runs) * dtype.itemsize
     n_parts = 1 + total // max(1, budget // 16)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from proptrain.data.columns import as_text
 from proptrain.data.disk import DiskGraph, decoded
+from proptrain.data.indices import in_native_order
 from proptrain.data.mapped import forget, parts_of, room_for
+from proptrain.data.sound import sound_matrix
 from proptrain.data.table_files import check_parquet, parquet_batches
 from proptrain.data.tables import node_data, read_nodes
 from proptrain.errors import (
@@ -23,11 +25,13 @@ from proptrain.errors import (
     TableError,
     UnreadableFileError,
 )
+from proptrain.files import NAMED, check_ordinary
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer
 
     from proptrain.data.dataset import Features
+    from proptrain.data.shared_graph import SharedGraph
 
 _EXACT = 2.0**53
 """Below it every whole number is a floating-point number of its own."""
@@ -47,7 +51,7 @@ class NodeTable:
 
 
 def read_node_table(
-    graph: DiskGraph,
+    graph: DiskGraph | SharedGraph,
     nodes: Path,
     *,
     label: str,
@@ -67,7 +71,9 @@ def read_node_table(
     )
 
 
-def _rows_of(graph: DiskGraph, node_ids: NDArray[Any], name: str) -> NDArray[np.int64]:
+def _rows_of(
+    graph: DiskGraph | SharedGraph, node_ids: NDArray[Any], name: str
+) -> NDArray[np.int64]:
     """Return the row of a table that each node of a graph has."""
     import pandas as pd
 
@@ -107,26 +113,62 @@ def open_features(path: Path, n_nodes: int) -> NDArray[Any]:
     return features
 
 
+def usable_features(features: Any, n_nodes: int) -> Any:
+    """Return a matrix of features (n, f) that can be computed with, or say what it is instead."""
+    if not (isinstance(features, np.ndarray) or sp.issparse(features)):
+        raise InvalidInputError(
+            "Features must be a NumPy array, mapped or not, or a SciPy sparse matrix, got "
+            f"{type(features).__name__} of shape {np.shape(features)}."
+        )
+    if features.ndim != 2 or features.shape[0] != n_nodes:
+        raise InvalidInputError(
+            f"Features must have a row for each of the graph's {n_nodes:,} nodes, got shape "
+            f"{features.shape}."
+        )
+    if features.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"Features must be real numbers; {_name_of(features)} has {features.dtype}."
+        )
+    if not sp.issparse(features):
+        return features
+    return sp.csr_array(in_native_order(sound_matrix(features, "Features")))  # rows are taken
+
+
 def check_numbers(features: Any) -> None:
     """Raise unless all features (n, f), in a file or not, are finite numbers in float32."""
-    name = Path(str(getattr(features, "filename", None) or "X")).name
-    if features.dtype.kind not in "biuf":
-        raise InvalidInputError(f"Features must be real numbers; {name} has {features.dtype}.")
+    for _ in checked_parts(features, _name_of(features)):
+        pass
+
+
+def checked_parts(features: Any, name: str) -> Iterator[Any]:
+    """Yield features some rows at a time, once they were looked at, and let go of them."""
     for rows in parts_of(features.shape[0], features.shape[1] * max(4, features.dtype.itemsize)):
-        check_rows(features[rows], name, rows)
+        part = features[rows]
+        check_rows(part, name, rows)
+        yield part
         forget(features)
+
+
+def _name_of(features: Any) -> str:
+    """Return the name of the file that a matrix lies in, or the one that a user knows it by."""
+    return Path(str(getattr(features, "filename", None) or "X")).name
 
 
 def check_rows(part: Any, name: str, rows: slice) -> None:
     """Raise unless some rows of a file's features are finite numbers in float32."""
     with np.errstate(over="ignore"):
         numbers = np.asarray(part.data if sp.issparse(part) else part)
-        fine = np.isfinite(numbers.astype(np.float32, copy=False)).all()
-    if not fine:
-        raise InvalidInputError(
-            f"Features must be finite numbers that fit float32; {name} has others between "
-            f"rows {rows.start:,} and {rows.stop:,}. Fill or drop them first."
-        )
+        fine = np.isfinite(numbers.astype(np.float32, copy=False))
+    if fine.all():
+        return
+    place = tuple(np.argwhere(~fine)[0])
+    where = f"between rows {rows.start:,} and {rows.stop:,}"
+    if len(place) == 2:
+        where = f"in row {rows.start + place[0]:,}, column {place[1]:,} (both counted from 0)"
+    raise InvalidInputError(
+        f"Features must be finite numbers that fit float32; {name} has {numbers[place]} {where}. "
+        "Fill or drop such numbers first."
+    )
 
 
 def open_labels(path: Path, n_nodes: int, unlabelled: float | str = -1) -> NDArray[Any]:
@@ -159,18 +201,26 @@ def map_array(path: Path) -> NDArray[Any]:
     """Map a .npy file; nothing is unpickled."""
     if path.suffix != ".npy":
         raise FileFormatError(f"An array must be a .npy file, got {path.name}.")
+    check_ordinary(path, NAMED)
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # NumPy's header parser has many ways to fail on garbage
-        raise FileFormatError(f"{path.name} is no whole .npy array: {error}.") from error
+        told = str(error).rstrip(".")
+        if "Python objects" in told:
+            raise FileFormatError(
+                f"{path.name} holds Python objects, which are never loaded. Save numbers or text: "
+                "np.save(path, np.asarray(values, dtype=str))."
+            ) from error
+        raise FileFormatError(f"{path.name} is no whole .npy array: {told}.") from error
 
 
 def _from_parquet(path: Path) -> NDArray[np.float32]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    check_ordinary(path, NAMED)
     try:
         with pq.ParquetFile(path) as file:
             check_parquet(path, file.schema_arrow, file.metadata.num_rows)
@@ -182,6 +232,7 @@ def _from_parquet(path: Path) -> NDArray[np.float32]:
                 for place, column in enumerate(batch.columns):
                     numbers = column.cast(pa.float32(), safe=False)
                     features[first:last, place] = numbers.to_numpy(zero_copy_only=False)
+                check_rows(features[first:last], path.name, slice(first, last))
                 forget(features)
                 first = last
     except ProptrainError:  # such as a full disk where the numbers go: not the table's fault

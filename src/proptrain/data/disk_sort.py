@@ -6,32 +6,38 @@ Three stages, each kept as it goes, so that a process that was killed goes on wh
 2. the rows are cut into blocks of about equal work, and each pair is dealt out to the blocks of
    its two ends, as one number: row, column, and whether this is the direction that was given;
 3. block by block these numbers are sorted in memory, and what occurs twice is merged.
+
+Memory is taken for entries alone. Rows, of which a block may have far more than entries, are
+walked through in parts.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.degrees import degrees_of
+from proptrain.data.disk import checksum_of
+from proptrain.data.disk_notes import Kept, read_note, write_note
 from proptrain.data.disk_writer import (
     BLOCK_ENTRIES,
     append_numbers,
-    degrees_of,
     distinct,
     write_array,
     write_block,
-    write_whole,
+    write_parts,
 )
 from proptrain.data.graph import EdgeCounts
 from proptrain.data.manifest import StoredArray, StoredBlock
+from proptrain.data.mapped import parts_of
 from proptrain.errors import GraphError, NotEnoughMemoryError
 from proptrain.memory import give_back, in_words
 
@@ -41,11 +47,15 @@ _PAIR_BYTES = 128
 """Memory that dealing out takes for each pair."""
 _ENTRY_BYTES = 64
 """Memory that sorting takes for each entry: its number, its weight, their order, copies."""
+_ROW_BYTES = 48
+"""Memory that a row of a part takes: where it begins, its degree, copies."""
 _FULL = 0.8
 """Share of the memory for entries that a block is meant to take."""
 _FEWEST = 1 << 12
 _WORTH_IT = 0.05
 """Share of the memory for entries that must be free for reading on in a block."""
+_DEALT = "dealt.json"
+"""Note that all pairs have been dealt out."""
 _ROUNDS = 16
 """Pairs are dealt out in this many batches before the place is noted down."""
 
@@ -108,8 +118,11 @@ def sort_pairs(
     out: Path,
     sort: PairSort,
     on_part: Callable[[float], None] = lambda _: None,
-) -> tuple[list[StoredBlock], EdgeCounts, list[NDArray[np.float64]]]:
-    """Write the sorted blocks of all pairs to a folder; returns them, counts and degrees."""
+) -> tuple[list[StoredBlock], EdgeCounts, Iterator[NDArray[np.float64]]]:
+    """Write the sorted blocks of all pairs to a folder; returns them, counts and degrees.
+
+    Degrees come block by block, from files in the folder for unfinished parts.
+    """
     sort.work.mkdir(exist_ok=True)
     for number, source in enumerate(sources):
         _write_pairs(source, number, sort, lambda share: on_part(share / len(sources) / 3))
@@ -134,6 +147,7 @@ def _write_pairs(
         on_part(1.0)
         return
     counts = {"given": 0, "self_loops": 0, "kept": 0}
+    crc = weight_crc = 0
     ranges = np.zeros((sort.n_nodes >> sort.shift) + 1, dtype=np.int64)
     with (
         (sort.work / f"pairs-{number:05}.bin").open("wb") as file,
@@ -144,10 +158,10 @@ def _write_pairs(
             off_diagonal = batch.rows != batch.columns
             kept = off_diagonal if weights is None else off_diagonal & (weights != 0)
             pairs = np.stack([batch.rows[kept], batch.columns[kept]], axis=1).astype(np.int32)
-            append_numbers(file, pairs)
+            crc = crc32(append_numbers(file, pairs), crc)
             if sort.is_weighted:
                 own = np.ones(len(pairs), np.float32) if weights is None else weights[kept]
-                append_numbers(weight_file, own)
+                weight_crc = crc32(append_numbers(weight_file, own), weight_crc)
             ranges += np.bincount(pairs.ravel() >> sort.shift, minlength=len(ranges))
             counts["given"] += len(batch.rows)
             counts["self_loops"] += len(batch.rows) - int(np.count_nonzero(off_diagonal))
@@ -156,8 +170,14 @@ def _write_pairs(
         for one in (file, weight_file):
             one.flush()
             os.fsync(one.fileno())
-    write_array(sort.work / f"ranges-{number:05}.npy", ranges)
-    write_whole(done, [json.dumps(counts).encode()])
+    stored, n_kept = write_array(sort.work / f"ranges-{number:05}.npy", ranges), counts["kept"]
+    n_weights, dealt = n_kept if sort.is_weighted else 0, sort.work / _DEALT
+    kept = [
+        Kept(sort.work / stored.name, stored.sha256),
+        Kept(done.with_suffix(".bin"), crc, 8 * n_kept, until=dealt),
+        Kept(done.with_suffix(".weights"), weight_crc, 4 * n_weights, until=dealt),
+    ]
+    write_note(done, counts, kept)
 
 
 def _checked_weights(batch: PairBatch) -> NDArray[np.float32] | None:
@@ -168,9 +188,9 @@ def _checked_weights(batch: PairBatch) -> NDArray[np.float32] | None:
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         raise GraphError(
-            f"Edge weights must be finite and not negative, got {batch.weights[bad][0]} in "
-            f"{batch.where}. Drop those edges, or turn the weights into similarities (larger = "
-            "closer, never below 0)."
+            "Edge weights must be finite (below 3.4e38) and not negative, got "
+            f"{batch.weights[bad][0]} in {batch.where}. Drop those edges, or turn the weights into "
+            "similarities (larger = closer, never below 0)."
         )
     return weights
 
@@ -182,7 +202,7 @@ def _bounds(n_sources: int, sort: PairSort) -> list[int]:
     """Cut the rows where blocks of about equal work end; once, whatever memory there is later."""
     kept = sort.work / "bounds.json"
     if kept.exists():
-        return [int(bound) for bound in json.loads(kept.read_bytes())]
+        return [int(bound) for bound in read_note(kept)]
     ranges = sum(np.load(sort.work / f"ranges-{k:05}.npy") for k in range(n_sources))
     ranges = np.asarray(ranges) if n_sources else np.zeros(1, np.int64)
     total = int(ranges.sum())
@@ -193,7 +213,7 @@ def _bounds(n_sources: int, sort: PairSort) -> list[int]:
     ends = np.arange(1, n_blocks) * (total / n_blocks)
     cuts = np.searchsorted(np.cumsum(ranges), ends, side="left") + 1 << sort.shift
     bounds = [0, *np.minimum(cuts, sort.n_nodes).tolist(), sort.n_nodes]
-    write_whole(kept, [json.dumps(bounds).encode()])
+    write_note(kept, bounds)
     return bounds
 
 
@@ -201,10 +221,13 @@ def _deal_out(
     n_sources: int, bounds: list[int], sort: PairSort, on_part: Callable[[float], None]
 ) -> None:
     """Append each pair, as two numbers, to the files of the blocks that its ends lie in."""
-    journal = sort.work / "dealt.json"
+    journal, crcs = sort.work / "dealing.json", [[0, 0] for _ in bounds[1:]]
     dealt: dict[str, Any] = {"source": 0, "offset": 0, "sizes": [0] * (len(bounds) - 1)}
-    if journal.exists():
-        dealt = json.loads(journal.read_bytes())
+    if (sort.work / _DEALT).exists():
+        dealt["source"] = n_sources
+    elif journal.exists():
+        dealt = read_note(journal)
+        crcs = dealt["crcs"]
     if dealt["source"] < n_sources:
         for number, size in enumerate(dealt["sizes"]):  # what was not noted down is dealt again
             for path, width in zip(_bucket(sort, number), (8, 4), strict=False):
@@ -217,17 +240,22 @@ def _deal_out(
         while offset < n_pairs:
             end = min(n_pairs, offset + sort.batch * _ROUNDS)
             for first in range(offset, end, sort.batch):
-                _deal(source, first, min(end, first + sort.batch), bounds, sort)
-            _note(journal, source, end, len(bounds) - 1, sort)
+                _deal(source, first, min(end, first + sort.batch), bounds, sort, crcs)
+            _note(journal, source, end, crcs, sort)
             on_part((end - offset) / n_pairs / n_sources)
             offset = end
-        _note(journal, source + 1, 0, len(bounds) - 1, sort)
+        _note(journal, source + 1, 0, crcs, sort)
+    if not (sort.work / _DEALT).exists():
+        _note(sort.work / _DEALT, n_sources, 0, crcs, sort)
     for source in range(n_sources):
         for ending in ("bin", "weights"):
             (sort.work / f"pairs-{source:05}.{ending}").unlink(missing_ok=True)
 
 
-def _deal(source: int, first: int, last: int, bounds: list[int], sort: PairSort) -> None:
+def _deal(
+    source: int, first: int, last: int, bounds: list[int], sort: PairSort, crcs: list[list[int]]
+) -> None:
+    """Deal some pairs out; ``crcs`` are those of each block's files, and are kept up to date."""
     path, shift = sort.work / f"pairs-{source:05}.bin", np.uint64(sort.bits + 1)
     pairs = np.fromfile(path, np.int32, 2 * (last - first), offset=8 * first).astype(np.uint64)
     rows, columns = pairs[::2], pairs[1::2]
@@ -245,9 +273,12 @@ def _deal(source: int, first: int, last: int, bounds: list[int], sort: PairSort)
     edges = [0, *cuts.tolist(), len(keys)]
     for number, (a, b) in enumerate(pairwise(edges)):
         if a < b:
-            for path, numbers in zip(_bucket(sort, number), [keys, *own], strict=True):
+            for k, (path, numbers) in enumerate(
+                zip(_bucket(sort, number), [keys, *own], strict=True)
+            ):
                 with path.open("ab") as file:
-                    append_numbers(file, numbers[a:b])
+                    content = append_numbers(file, numbers[a:b])
+                crcs[number][k] = crc32(content, crcs[number][k])
 
 
 def _bucket(sort: PairSort, number: int) -> list[Path]:
@@ -256,16 +287,19 @@ def _bucket(sort: PairSort, number: int) -> list[Path]:
     return [sort.work / f"bucket-{number:05}.{ending}" for ending in endings]
 
 
-def _note(journal: Path, source: int, offset: int, n_blocks: int, sort: PairSort) -> None:
+def _note(journal: Path, source: int, offset: int, crcs: list[list[int]], sort: PairSort) -> None:
     """Note down how far pairs have been dealt out; what comes after is not counted on."""
-    sizes = []
-    for number in range(n_blocks):
-        for path in _bucket(sort, number):
+    sizes, bounds = [], sort.work / "bounds.json"
+    kept = [Kept(bounds, checksum_of(bounds))]  # other blocks would have other entries
+    for number, own in enumerate(crcs):
+        for path, crc in zip(_bucket(sort, number), own, strict=False):
             with path.open("rb") as file:
                 os.fsync(file.fileno())
+            size, until = path.stat().st_size, _block_note(sort, number)
+            kept.append(Kept(path, crc, size, may_grow=journal.name != _DEALT, until=until))
         sizes.append(_bucket(sort, number)[0].stat().st_size // 8)
-    told = {"source": source, "offset": offset, "sizes": sizes}
-    write_whole(journal, [json.dumps(told).encode()])
+    told = {"source": source, "offset": offset, "sizes": sizes, "crcs": crcs}
+    write_note(journal, told, kept)
 
 
 # --- 3. rows ----------------------------------------------------------------------------------
@@ -273,7 +307,7 @@ def _note(journal: Path, source: int, offset: int, n_blocks: int, sort: PairSort
 
 def _sort_block(number: int, first: int, last: int, out: Path, sort: PairSort) -> dict[str, Any]:
     """Sort the entries of a block and write its files; returns what is to be known of it."""
-    done = sort.work / f"block-{number:05}.json"
+    done = _block_note(sort, number)
     if not done.exists():
         keys, weights, n_given = _merged(number, sort)
         pairs = keys >> np.uint64(1)
@@ -284,20 +318,53 @@ def _sort_block(number: int, first: int, last: int, out: Path, sort: PairSort) -
             weights = np.maximum.reduceat(weights, starts) if len(starts) else weights
         pairs = pairs[starts]
         rows, columns = pairs >> np.uint64(sort.bits), pairs & np.uint64((1 << sort.bits) - 1)
-        indptr = np.searchsorted(rows, np.arange(first, last + 1).astype(np.uint64))
-        block = write_block(out, number, first, indptr, columns.astype(np.int32), weights)
-        write_array(sort.work / f"degrees-{number:05}.npy", degrees_of(indptr, weights))
+        parts, here = _start_parts(rows, first, last), slice(first, last)
+        block = write_block(out, number, here, parts, columns.astype(np.int32), weights)
+        degrees = _degree_parts(rows, weights, first, last)
+        path = sort.work / f"degrees-{number:05}.npy"
+        kept = [Kept(path, write_parts(path, np.float64, last - first, degrees).sha256)]
         told = {
             "block": asdict(block),
             "given": n_given,
             "directed": n_directed,
             "all_ones": weights is None or bool((weights == 1).all()),
         }
-        write_whole(done, [json.dumps(told).encode()])
+        # Weights that are all 1 may go, see `_put_together`.
+        may_go = {block.weights: done if told["all_ones"] else None}
+        kept += [Kept(out / one.name, one.sha256, until=may_go.get(one)) for one in block.arrays]
+        write_note(done, told, kept)
     for path in _bucket(sort, number):
         path.unlink(missing_ok=True)
-    told = json.loads(done.read_bytes())
-    return dict(told)
+    return dict(read_note(done))
+
+
+def _block_note(sort: PairSort, number: int) -> Path:
+    return sort.work / f"block-{number:05}.json"
+
+
+def _starts(rows: NDArray[np.uint64], first: int, last: int) -> NDArray[np.intp]:
+    """Return where each row from first to before last begins among the sorted rows of entries.
+
+    >>> _starts(np.array([5, 5, 7], np.uint64), 4, 9)
+    array([0, 0, 2, 2, 3])
+    """
+    return np.searchsorted(rows, np.arange(first, last, dtype=np.uint64))
+
+
+def _start_parts(rows: NDArray[np.uint64], first: int, last: int) -> Iterator[NDArray[np.intp]]:
+    """Yield where these rows begin, and where the last one ends."""
+    for part in parts_of(last + 1 - first, _ROW_BYTES):
+        yield _starts(rows, first + part.start, first + part.stop)
+
+
+def _degree_parts(
+    rows: NDArray[np.uint64], weights: NDArray[np.float32] | None, first: int, last: int
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the degrees of these rows."""
+    for part in parts_of(last - first, _ROW_BYTES):
+        starts = _starts(rows, first + part.start, first + part.stop + 1)
+        own = None if weights is None else weights[starts[0] : starts[-1]]
+        yield degrees_of(starts - starts[0], own)
 
 
 def _merged(
@@ -342,14 +409,14 @@ def _too_large(number: int, sort: PairSort) -> NotEnoughMemoryError:
 
 def _put_together(
     records: list[dict[str, Any]], n_sources: int, out: Path, sort: PairSort
-) -> tuple[list[StoredBlock], EdgeCounts, list[NDArray[np.float64]]]:
+) -> tuple[list[StoredBlock], EdgeCounts, Iterator[NDArray[np.float64]]]:
     blocks = [_stored_block(record["block"]) for record in records]
     if all(record["all_ones"] for record in records):
         for number in range(len(blocks)):
             (out / f"weights-{number:05}.npy").unlink(missing_ok=True)
         blocks = [StoredBlock(b.first, b.n_rows, b.n_entries, b.indptr, b.indices, None)
                   for b in blocks]  # fmt: skip
-    told = [json.loads((sort.work / f"pairs-{k:05}.json").read_bytes()) for k in range(n_sources)]
+    told = [read_note(sort.work / f"pairs-{k:05}.json") for k in range(n_sources)]
     n_directed = sum(record["directed"] for record in records)
     counts = EdgeCounts(
         given=sum(one["given"] for one in told),
@@ -357,8 +424,8 @@ def _put_together(
         duplicates=sum(record["given"] for record in records) - n_directed,
         one_way=sum(block.n_entries for block in blocks) - n_directed,
     )
-    degrees = [np.load(sort.work / f"degrees-{k:05}.npy") for k in range(len(blocks))]
-    return blocks, counts, degrees
+    paths = [sort.work / f"degrees-{number:05}.npy" for number in range(len(blocks))]
+    return blocks, counts, (np.load(path, mmap_mode="r") for path in paths)
 
 
 def _stored_block(told: dict[str, Any]) -> StoredBlock:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from proptrain.data.degrees import degrees_of
 from proptrain.data.disk import decoded, is_order
 from proptrain.data.graph import EdgeCounts, Graph
 from proptrain.data.manifest import (
@@ -26,7 +27,7 @@ from proptrain.data.manifest import (
     manifest_bytes,
 )
 from proptrain.data.mapped import forget, parts_of
-from proptrain.errors import InvalidInputError, OutputExistsError
+from proptrain.errors import InvalidInputError, OutputExistsError, WrongTypeError
 from proptrain.files import check_output, whole_folder
 
 BLOCK_ENTRIES = 1 << 24
@@ -55,6 +56,11 @@ def save_graph(
     ...     DiskGraph(f"{folder}/graph").to_graph()
     Graph(3 nodes, 2 edges)
     """
+    if not isinstance(graph, Graph):
+        raise WrongTypeError(
+            f"save_graph takes a proptrain.Graph, got {type(graph).__name__}. Make one first: "
+            "Graph(matrix) or graph_from_edges(pairs)."
+        )
     check_graph_output(Path(folder), overwrite=overwrite)
     if n_blocks is not None:
         check_blocks(n_blocks)
@@ -75,12 +81,13 @@ def save_graph(
             indptr = rows.indptr[first : last + 1]
             entries = slice(int(indptr[0]), int(indptr[-1]))
             weights = rows.data[entries] if is_weighted else None
+            starts = indptr - indptr[0]
             blocks.append(
                 write_block(
-                    place, number, first, indptr - indptr[0], rows.indices[entries], weights
+                    place, number, slice(first, last), [starts], rows.indices[entries], weights
                 )
             )
-            degrees.append(degrees_of(indptr - indptr[0], weights))
+            degrees.append(degrees_of(starts, weights))
         write_rest(place, blocks, graph.counts, degrees, own_ids, order)
 
 
@@ -98,19 +105,19 @@ def check_graph_output(folder: Path, *, overwrite: bool) -> None:
 def write_block(
     folder: Path,
     number: int,
-    first: int,
-    indptr: NDArray[Any],
+    rows: slice,
+    starts: Iterable[NDArray[Any]],
     indices: NDArray[Any],
     weights: NDArray[np.float32] | None,
 ) -> StoredBlock:
-    """Write the files of one block of rows."""
+    """Write the files of one block of rows; where they begin may come in parts."""
     is_short = len(indices) <= np.iinfo(np.int32).max
-    indptr = indptr.astype(np.int32 if is_short else np.int64)
+    n_rows, dtype = rows.stop - rows.start, np.int32 if is_short else np.int64
     return StoredBlock(
-        first,
-        len(indptr) - 1,
+        rows.start,
+        n_rows,
         len(indices),
-        write_array(folder / f"indptr-{number:05}.npy", indptr),
+        write_parts(folder / f"indptr-{number:05}.npy", dtype, n_rows + 1, starts),
         write_array(folder / f"indices-{number:05}.npy", indices.astype(np.int32, copy=False)),
         None if weights is None else write_array(folder / f"weights-{number:05}.npy", weights),
     )
@@ -120,12 +127,15 @@ def write_rest(
     folder: Path,
     blocks: list[StoredBlock],
     counts: EdgeCounts,
-    degrees: list[NDArray[np.float64]],
+    degrees: Iterable[NDArray[np.float64]],
     ids: Any = None,
     order: NDArray[Any] | None = None,
     renumbered: str = "given",
 ) -> None:
-    """Write degrees, ids and order, and then the manifest: with it the graph is there."""
+    """Write degrees, ids and order, and then the manifest: with it the graph is there.
+
+    Degrees come block by block; these and the others may lie in files.
+    """
     n_nodes = sum(block.n_rows for block in blocks)
     stored_ids = None if ids is None else storable_ids(ids, n_nodes)
     manifest = Manifest(
@@ -133,21 +143,12 @@ def write_rest(
         sum(block.n_entries for block in blocks),
         counts,
         tuple(blocks),
-        write_array(folder / "degrees.npy", *degrees),
+        write_parts(folder / "degrees.npy", np.float64, n_nodes, degrees),
         None if stored_ids is None else write_array(folder / "ids.npy", stored_ids),
-        None if order is None else write_array(folder / "order.npy", order.astype(np.int32)),
+        None if order is None else write_parts(folder / "order.npy", np.int32, n_nodes, [order]),
         None if order is None else renumbered,
     )
     write_whole(folder / MANIFEST, [manifest_bytes(manifest)])
-
-
-def degrees_of(indptr: NDArray[Any], weights: NDArray[np.float32] | None) -> NDArray[np.float64]:
-    """Return the sum of each row's weights, or how many neighbours it has."""
-    if weights is None:
-        return np.diff(indptr).astype(np.float64)
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    sums = np.bincount(rows, weights.astype(np.float64), minlength=len(indptr) - 1)
-    return np.asarray(sums, dtype=np.float64)
 
 
 def storable_ids(ids: Any, n_nodes: int) -> NDArray[Any] | None:
@@ -217,8 +218,14 @@ def _check_distinct(ids: NDArray[Any]) -> None:
 
 def write_array(path: Path, *parts: NDArray[Any]) -> StoredArray:
     """Write an array, or several one behind the other, to a file that is there once it is whole."""
-    dtype = np.result_type(*parts).newbyteorder("<")
-    length = sum(len(part) for part in parts)
+    return write_parts(path, np.result_type(*parts), sum(len(part) for part in parts), parts)
+
+
+def write_parts(
+    path: Path, dtype: DTypeLike, length: int, parts: Iterable[NDArray[Any]]
+) -> StoredArray:
+    """Write the same from parts of which no two need be there at a time."""
+    dtype = np.dtype(dtype).newbyteorder("<")
     header = io.BytesIO()
     described = {"descr": dtype.str, "fortran_order": False, "shape": (length,)}
     np.lib.format.write_array_header_1_0(header, described)
@@ -247,9 +254,11 @@ def write_whole(path: Path, contents: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def append_numbers(file: BinaryIO, numbers: NDArray[Any]) -> None:
-    """Write the bytes of an array to an open file."""
-    file.write(np.ascontiguousarray(numbers).tobytes())  # tofile does not say that a disk is full
+def append_numbers(file: BinaryIO, numbers: NDArray[Any]) -> bytes:
+    """Write the bytes of an array to an open file; returns them, for a checksum."""
+    content = np.ascontiguousarray(numbers).tobytes()
+    file.write(content)  # tofile does not say that a disk is full
+    return content
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.names import LONGEST
 from proptrain.data.table_files import (
+    check_names,
     check_row_count,
     empty_table,
     find_separator,
@@ -76,22 +77,9 @@ class EdgeFile:
     @property
     def kept(self) -> int:
         """Bytes that reading keeps in memory beside a batch: of Parquet also a whole row group."""
-        if self.separator:
-            return _READERS_KEEP
-        import pyarrow.parquet as pq
-
-        with told_in_our_words(self.path):
-            metadata, names = pq.read_metadata(self.path), self._columns()
-            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-            sizes = [
-                sum(
-                    column.total_uncompressed_size
-                    for column in map(group.column, range(group.num_columns))
-                    if column.path_in_schema in names
-                )
-                for group in groups
-            ]
-        return _READERS_KEEP + int(max([0, *sizes]))
+        return _READERS_KEEP + (
+            0 if self.separator else largest_group(self.path, lambda _: self._columns())
+        )
 
     def _columns(self) -> list[str]:
         return [self.source, self.target, *([] if self.weight is None else [self.weight])]
@@ -175,6 +163,25 @@ class EdgeFile:
         return np.asarray(numbers.to_numpy(zero_copy_only=False))
 
 
+def largest_group(path: Path, choose: Callable[[list[str]], list[str]]) -> int:
+    """Return the bytes of some columns of a Parquet file in its largest row group."""
+    import pyarrow.parquet as pq
+
+    with told_in_our_words(path):
+        metadata = pq.read_metadata(path)
+        names = choose(metadata.schema.to_arrow_schema().names)
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        sizes = [
+            sum(
+                column.total_uncompressed_size
+                for column in map(group.column, range(group.num_columns))
+                if column.path_in_schema in names
+            )
+            for group in groups
+        ]
+    return int(max([0, *sizes]))
+
+
 def load_readers() -> None:
     """Load what reading needs, for who wants to know how much memory there is beside it."""
     for name in ("pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pandas"):
@@ -185,25 +192,35 @@ def open_edges(
     path: Path, source: str | None = None, target: str | None = None, weight: str | None = None
 ) -> EdgeFile:
     """Look at the beginning of a file and settle which of its columns are the ends of an edge."""
+    nested: dict[str, Any] = {}
     with told_in_our_words(path):
         if is_separated(path, "An edge list", "Save it in one of these formats."):
             separator, names = _header(path)
         else:
-            separator, names = "", _parquet_names(path)
-    if len(set(names)) < len(names):
-        raise TableError(f"Column names must differ, but {path.name} has {', '.join(names)}.")
+            separator, (names, nested) = "", _parquet_names(path)
+    check_names(names, path.name)
     ends = edge_columns(names, source, target, path.name)
     if weight is not None:
         require_column(weight, names, path.name)
+    for name, kind in nested.items():
+        if name in (*ends, weight):
+            raise TableError(
+                f"Ids must be whole numbers or text, and weights numbers, but column {name!r} of "
+                f"{path.name} holds {kind}."
+            )
     return EdgeFile(path, *ends, weight, tuple(names), separator)
 
 
-def _parquet_names(path: Path) -> list[str]:
+def _parquet_names(path: Path) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of all columns, and the types of those with lists or the like in a cell."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(path)
     check_row_count(path, metadata.num_rows)
-    return list(metadata.schema.to_arrow_schema().names)
+    schema = metadata.schema.to_arrow_schema()
+    nested = {field.name: field.type for field in schema if pa.types.is_nested(field.type)}
+    return list(schema.names), nested
 
 
 def _header(path: Path) -> tuple[str, list[str]]:
@@ -231,9 +248,8 @@ def ids_of(column: Any) -> NDArray[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    check_longest(column)
     if pa.types.is_dictionary(column.type):
-        if is_arrow_text(column.type.value_type):
-            _check_longest(column.dictionary)
         column = column.dictionary_decode()
     if column.null_count:
         raise TableError(f"Every edge must have two ids, but {column.null_count:,} are missing.")
@@ -243,7 +259,9 @@ def ids_of(column: Any) -> NDArray[Any]:
         except pa.ArrowInvalid as error:
             raise TableError(f"Ids must be below 2^63: {error}") from error
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise TableError(f"Ids must be whole numbers or text, got {column.type}.")
+        raise TableError(
+            f"Ids must be whole numbers or text, got {column.type}. Turn them into one of these."
+        )
     column = pc.utf8_trim_whitespace(column.cast(pa.string()))
     try:
         numbers = column.cast(pa.int64())
@@ -254,9 +272,14 @@ def ids_of(column: Any) -> NDArray[Any]:
     return _as_bytes(column)
 
 
-def _check_longest(texts: Any) -> None:
+def check_longest(column: Any) -> None:
+    """Raise if a text of an Arrow column is too long for an id; it may be in a dictionary."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+    if not is_arrow_text(texts.type):
+        return
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
     if longest > LONGEST:
         raise TableError(
@@ -271,7 +294,6 @@ def _as_bytes(column: Any) -> NDArray[np.bytes_]:
     shortest, longest = (int(pc.min_max(lengths)[end].as_py()) for end in ("min", "max"))
     if shortest == 0:
         raise TableError("Every edge must have two ids, but some are empty.")
-    _check_longest(column)
     if pc.any(pc.match_substring(column, "\0")).as_py():
         raise TableError("Ids must be text without the character 0.")
     # Bytes, each id with zeros up to the longest: they sort and compare as the text does.

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from proptrain.data.graph import Graph
+from proptrain.data.sound import sound_matrix
 from proptrain.errors import GraphError
 
 
@@ -57,7 +58,7 @@ def _checked_block(edges: Any, n_old: int, n_new: int) -> Any:
             f"one column for each of the {n_old:,} fitted nodes (or {n_old + n_new:,} with the new "
             f"ones), got shape {edges.shape}."
         )
-    return sp.coo_array(edges)
+    return sp.coo_array(sound_matrix(edges, "Edges of new nodes", GraphError))
 
 
 def _checked_pairs(edges: Any, n_old: int, n_all: int) -> Any:

@@ -10,7 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from proptrain.data.indices import in_native_order, inverse, is_order, with_short_indices
+from proptrain.data.sound import sound_matrix
 from proptrain.errors import GraphError
+
+MAX_NODES = 2**31
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,12 @@ class Graph:
 
     Any square SciPy sparse matrix will do: missing directions are added, duplicates merged
     (the largest weight stays), self-loops and explicit zeros dropped. ``counts`` says how many.
-    Nodes without an edge stay.
+    Nodes without an edge stay. Shapes: adjacency (n, n), with A_ij = A_ji and A_ii = 0.
 
     >>> import scipy.sparse as sp
     >>> graph = Graph(sp.coo_array(([1, 1, 1], ([0, 1, 3], [1, 2, 3])), shape=(4, 4)))
-    >>> graph.n_nodes, graph.n_edges
-    (4, 2)
+    >>> graph.n_nodes, graph.n_edges, graph.degrees
+    (4, 2, array([1., 2., 1., 0.]))
     >>> print(graph.counts)
     3 entries given: 2 one-way made two-way, 0 duplicates merged, 1 self-loops dropped
     """
@@ -83,6 +86,7 @@ class Graph:
         >>> Graph.without_edges(4)
         Graph(4 nodes, 0 edges)
         """
+        check_n_nodes(n_nodes)
         return cls(sp.csr_array((n_nodes, n_nodes), dtype=np.float32))
 
     @property
@@ -97,11 +101,13 @@ class Graph:
 
     @property
     def degrees(self) -> NDArray[np.float64]:
-        """Sum of each node's edge weights."""
+        """Sum of each node's edge weights, d_i = Σ_j A_ij, shape (n,)."""
         return np.asarray(self.adjacency.astype(np.float64).sum(axis=1))
 
     def renumbered(self, order: NDArray[np.int64]) -> Graph:
         """Return the graph in which node i is the one that was ``order[i]``.
+
+        With ``order`` (n,) each number from 0 to n-1 once, A'_ij = A_order[i],order[j].
 
         >>> path = Graph(sp.coo_array(([1], ([0], [1])), shape=(3, 3)))
         >>> path.renumbered(np.array([2, 0, 1])).degrees
@@ -123,6 +129,16 @@ class Graph:
         return f"Graph({self.n_nodes:,} nodes, {self.n_edges:,} edges)"
 
 
+def check_n_nodes(n_nodes: int) -> None:
+    """Raise unless a graph can have so many nodes: a stray huge number must not fill memory."""
+    if not 0 <= n_nodes <= MAX_NODES:
+        raise GraphError(
+            f"A graph must have 0 to {MAX_NODES:,} nodes, numbered from 0 without gaps, got "
+            f"{n_nodes:,}. For nodes known by other ids use proptrain.read_tables, which takes "
+            "edges and nodes as tables."
+        )
+
+
 def freeze(matrix: sp.csr_array) -> sp.csr_array:
     """Make the arrays of a sparse matrix read-only."""
     for array in (matrix.data, matrix.indices, matrix.indptr):
@@ -141,6 +157,8 @@ def _clean(matrix: Any) -> tuple[sp.csr_array, EdgeCounts]:
             f"An adjacency matrix must be square, one row and one column for each node; "
             f"got shape {matrix.shape}."
         )
+    check_n_nodes(matrix.shape[0])
+    matrix = sound_matrix(matrix, "An adjacency matrix", GraphError)
     entries = sp.coo_array(in_native_order(matrix))
     weights = _checked_weights(entries)
     off_diagonal = entries.row != entries.col

@@ -26,14 +26,14 @@ def in_native_order(array: Any) -> Any:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def inverse(order: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of each node in an order.
+def inverse(order: NDArray[Any]) -> NDArray[Any]:
+    """Return the place of each node in an order, in numbers of the same type.
 
     >>> inverse(np.array([2, 0, 1]))
     array([1, 2, 0])
     """
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    place = np.empty(len(order), order.dtype)
+    place[order] = np.arange(len(order), dtype=order.dtype)
     return place
 
 

@@ -97,8 +97,8 @@ def parts_of(n_rows: int, row_bytes: int, part: int | None = None) -> Iterator[s
         yield slice(first, min(n_rows, first + step))
 
 
-def take_rows(matrix: Any, rows: NDArray[np.int64]) -> Any:
-    """Return some rows of a matrix, ascending; of one in a file no more is at hand than a part.
+def take_rows(matrix: Any, rows: NDArray[np.integer]) -> Any:
+    """Return some rows of a matrix, in any order; of one in a file no more is at hand than a part.
 
     Taken at once, rows from everywhere would have the system bring nearly the whole file to hand.
     """
@@ -110,6 +110,18 @@ def take_rows(matrix: Any, rows: NDArray[np.int64]) -> Any:
     return picked
 
 
+def put_rows(matrix: Any, rows: NDArray[np.integer], values: NDArray[Any]) -> None:
+    """Write some rows of a matrix, in any order; of one in a file no more is at hand than a part.
+
+    >>> matrix = np.zeros((3, 1))
+    >>> put_rows(matrix, np.array([2, 0]), np.array([[5.0], [7.0]]))
+    >>> matrix.ravel().tolist()
+    [7.0, 0.0, 5.0]
+    """
+    for some in _in_parts(matrix, rows):
+        matrix[rows[some]] = values[some]
+
+
 def largest_of_rows(matrix: Any, rows: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return the column of the largest number (m,) of some rows, in any order.
 
@@ -118,27 +130,32 @@ def largest_of_rows(matrix: Any, rows: NDArray[np.int64]) -> NDArray[np.intp]:
     >>> largest_of_rows(np.array([[0.1, 0.9], [0.8, 0.2]]), np.array([1, 0]))
     array([0, 1])
     """
-    order = np.argsort(rows, kind="stable")
-    ascending = rows[order]
     largest = np.empty(len(rows), dtype=np.intp)
-    for some in _in_parts(matrix, ascending):
-        largest[order[some]] = matrix[ascending[some]].argmax(axis=1)
+    for some in _in_parts(matrix, rows):
+        largest[some] = matrix[rows[some]].argmax(axis=1)
     return largest
 
 
-def _in_parts(matrix: Any, ascending: NDArray[np.int64]) -> Iterator[slice]:
+def _in_parts(matrix: Any, rows: NDArray[np.integer]) -> Iterator[NDArray[np.intp]]:
     """Yield which of some rows lie in each part of a matrix, and let go of the part afterwards."""
-    for part in parts_of(len(matrix), matrix.shape[1] * matrix.itemsize):
-        some = slice(*np.searchsorted(ascending, [part.start, part.stop]))
-        if some.start < some.stop:
-            yield some
-            forget(matrix)
+    if not len(rows):
+        return
+    order = np.argsort(rows, kind="stable")
+    part = rows[order] // max(1, SMALL // max(1, matrix.shape[1] * matrix.itemsize))
+    for some in np.split(order, np.flatnonzero(np.diff(part)) + 1):
+        yield some
+        forget(matrix)
 
 
 def row_sums(matrix: NDArray[Any]) -> NDArray[Any]:
-    """Return the sum of each row (n,), without having all of the matrix in memory."""
+    """Return the sum of each row (n,), without having all of the matrix in memory.
+
+    >>> row_sums(np.array([[3.0, 1.0], [0.0, 2.0]]))
+    array([4., 2.])
+    """
     sums = np.empty(len(matrix), matrix.dtype)
     for rows in parts_of(len(matrix), matrix.shape[1] * matrix.itemsize):
-        sums[rows] = matrix[rows].sum(axis=1)
+        # NumPy's own sum takes five times as long over rows as short as these.
+        sums[rows] = np.einsum("ij->i", matrix[rows])
         forget(matrix)
     return sums

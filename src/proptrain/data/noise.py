@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.convert import as_graph
 from proptrain.data.graph import Graph
-from proptrain.errors import InvalidInputError, LabelError, unknown_name
+from proptrain.errors import InvalidInputError, LabelError, check_seed, unknown_name
 
 LabelNoise = Literal["uniform", "pair"]
 Nodes = NDArray[np.int64]
@@ -246,11 +246,7 @@ def _kind(partners: _Partners) -> str:
 def _check_draw(rate: Any, seed: Any) -> None:
     if not (isinstance(rate, Real) and 0 <= float(rate) <= 1):
         raise InvalidInputError(f"A noise rate is a share between 0 and 1, got {rate!r}.")
-    if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**32):
-        raise InvalidInputError(
-            "A seed must be a whole number from 0 to 2³² - 1, so that the same noise can be made "
-            f"again; got {seed!r}."
-        )
+    check_seed(seed)
 
 
 def _checked_graph_and_codes(graph: Any, labels: Any) -> tuple[Graph, Nodes]:

@@ -16,17 +16,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.data.dataset import Dataset, Features
+from proptrain.data.dataset import Dataset, Features, most_unnamed_classes
 from proptrain.data.graph import Graph
 from proptrain.data.names import LONGEST, check_lengths
 from proptrain.data.unpacking import check_growth
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError
-from proptrain.files import whole_file
+from proptrain.files import NAMED, check_ordinary, whole_file
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
 MAX_COLUMNS = np.iinfo(np.int32).max
-MAX_UNNAMED_CLASSES = 1000
-"""Codes from here on need class names or as many nodes; a stray huge code must not fill memory."""
 
 # All that zipfile raises on bytes that are no archive, or one that was damaged.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, UnicodeError)
@@ -82,6 +80,7 @@ def write_npz(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool
 
 
 def _open(path: Path) -> BinaryIO:
+    check_ordinary(path, NAMED)
     try:
         return path.open("rb")
     except OSError as fault:
@@ -277,7 +276,7 @@ def _read_labels(archive: zipfile.ZipFile, n_nodes: int) -> NDArray[np.int64]:
 
 
 def _check_unnamed(labels: NDArray[np.int64]) -> None:
-    limit = max(len(labels), MAX_UNNAMED_CLASSES)
+    limit = most_unnamed_classes(len(labels))
     if labels.max(initial=0) >= limit:
         raise FileFormatError(
             f"labels must be class codes counted from 0, below {limit:,} where the file has no "

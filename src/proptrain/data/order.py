@@ -38,11 +38,14 @@ def community_order(
 ) -> NDArray[np.int64]:
     """Return the same for the rows of a symmetric CSR matrix."""
     n = len(indptr) - 1
-    community, size = np.arange(n), np.ones(n, dtype=np.int64)
-    order = np.random.RandomState(seed).permutation(n)
+    # Numbers of nodes: of 32 bits, if they fit, which is half the memory.
+    dtype = np.int32 if n <= np.iinfo(np.int32).max else np.int64
+    community, size = np.arange(n, dtype=dtype), np.ones(n, dtype)
+    order = np.random.RandomState(seed).permutation(np.arange(n, dtype=dtype))
     for _ in range(_SWEEPS):
         if not _sweep(indptr, indices, order, community, size):
             break
+    del order, size
     return np.argsort(community, kind="stable")
 
 
@@ -50,14 +53,13 @@ def community_order(
 def _sweep(
     indptr: NDArray[np.integer],
     indices: NDArray[np.integer],
-    order: NDArray[np.int64],
-    community: NDArray[np.int64],
-    size: NDArray[np.int64],
+    order: NDArray[np.integer],
+    community: NDArray[np.integer],
+    size: NDArray[np.integer],
 ) -> int:
     """Let every node join the community of most neighbours with room; returns how many moved."""
     n_moved = 0
-    count = np.zeros(community.shape[0], dtype=np.int64)
-    around = np.empty(_MANY, dtype=np.int64)
+    count, around = np.zeros_like(community), np.empty(_MANY, community.dtype)
     for node in order:
         own = community[node]
         n_around = 0

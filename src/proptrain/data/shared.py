@@ -1,7 +1,8 @@
 """A folder that several machines see: mounted, or at s3://, gs:// or what else pyarrow knows.
 
 Only arrays in .npy files go in and out, whole or some rows of them; nothing is unpickled. A file
-takes its name when it is whole: a machine that is lost while it writes leaves no half of one.
+takes its name when it is whole: a machine that is lost while it writes leaves no half of one, and
+what is left of an error is removed (see `SharedFolder.write_bytes`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import io
 import math
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,25 @@ from proptrain.errors import (
     UnreadableFileError,
     UnwritableOutputError,
 )
+from proptrain.files import check_ordinary
 
 GAP = 1 << 20
 """Bytes that are read and not used sooner than to ask a store again, which takes as long."""
 _LONGEST_HEADER = 1 << 14
 """NumPy itself takes none that is longer than 10,000 bytes."""
+_STORES = ("s3", "gcs", "abfs")
+"""What pyarrow calls stores in which to move a file means to copy it."""
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)")
+
+
+def is_address(place: str | Path) -> bool:
+    """Tell whether a place is no path of this machine but an address such as s3://….
+
+    >>> is_address(Path("s3://bucket/graph")), is_address("file:///graph"), is_address("graph")
+    (True, False, False)
+    """
+    found = _ADDRESS.fullmatch(str(place))
+    return found is not None and found[1] != "file"
 
 
 def address_of(place: str | Path) -> str:
@@ -165,26 +180,54 @@ class SharedFolder:
 
     def write(self, name: str, array: NDArray[Any]) -> None:
         """Write an array to a file that is there once it is whole."""
-        header = io.BytesIO()
-        described = np.lib.format.header_data_from_array_1_0(np.ascontiguousarray(array))
-        np.lib.format.write_array_header_1_0(header, described)
-        self.write_bytes(name, header.getvalue(), np.ascontiguousarray(array))
+        self.write_rows(name, array.shape, array.dtype, [array])
 
-    def write_bytes(self, name: str, *contents: Any) -> None:
+    def write_rows(
+        self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], parts: Iterable[NDArray[Any]]
+    ) -> None:
+        """Write an array some rows at a time, of which no more is in memory than a part."""
+        header = io.BytesIO()
+        described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(header, described)
+        contents = (np.ascontiguousarray(part, dtype=dtype) for part in parts)
+        n_bytes = header.tell() + math.prod(shape) * dtype.itemsize
+        self._write(name, chain([header.getvalue()], contents), n_bytes)
+
+    def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file that is there once it is whole."""
-        # Object stores show a file when it is closed, and moving one there means copying it.
-        beside = f".{name}.{secrets.token_hex(4)}" if self.local is not None else name
+        self._write(name, [content], len(content))
+
+    def _write(self, name: str, contents: Iterable[Any], n_bytes: int) -> None:
+        """Write a file of so many bytes that is there once it is whole.
+
+        Where files can be renamed, on a disk or at hdfs://, it has another name until it is whole.
+        In a store a file is there when its stream is closed. A process that is killed before leaves
+        nothing, but after an error pyarrow closes the stream as well, and has no way not to: what
+        came of it is then removed, unless the store cannot be reached any more. Till then a part of
+        it can be seen, which who reads an array refuses by its size.
+        """
+        import pyarrow as pa
+
+        is_store = self.local is None and self._files.type_name in _STORES
+        beside = name if is_store else f".{name}.{secrets.token_hex(4)}"
         with self._writing(f"{self.address}/{name}"):
             try:
                 with self._files.open_output_stream(f"{self._path}/{beside}") as file:
                     for content in contents:
-                        file.write(content)
+                        file.write(pa.py_buffer(content))
                 if beside != name:
                     self._files.move(f"{self._path}/{beside}", f"{self._path}/{name}")
-            except OSError:
-                if self.local is not None:
-                    (self.local / beside).unlink(missing_ok=True)
+            except BaseException:
+                # A whole one of this name is another's, who did the same meanwhile.
+                self._remove_unless(beside, n_bytes if is_store else -1)
                 raise
+
+    def _remove_unless(self, name: str, n_bytes: int) -> None:
+        """Remove a file, if it is there and can be removed, unless it has so many bytes."""
+        path = f"{self._path}/{name}"
+        with suppress(Exception):  # what went wrong first is what is told
+            if self._files.get_file_info(path).size != n_bytes:
+                self._files.delete_file(path)
 
     @cached_property
     def _opened(self) -> tuple[Any, str]:
@@ -210,6 +253,8 @@ class SharedFolder:
 
     @contextmanager
     def _open(self, name: str) -> Iterator[Any]:
+        if self.local is not None:
+            check_ordinary(self.local / name)
         try:
             with self._files.open_input_file(f"{self._path}/{name}") as file:
                 yield file
@@ -226,9 +271,9 @@ class SharedFolder:
         try:
             yield
         except OSError as error:
+            why = str(error.strerror or error).rstrip(".")
             raise UnwritableOutputError(
-                f"{place} cannot be written: {error.strerror or error}. Make room, or choose "
-                "another place."
+                f"{place} cannot be written: {why}. Make room, or choose another place."
             ) from error
 
     def _header(

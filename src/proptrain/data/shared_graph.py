@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.disk import Block, check_block, checked_degrees, is_order
+from proptrain.data.disk import Block, check_block, checked_degrees, decoded, is_order
 from proptrain.data.manifest import MANIFEST, Manifest, parse_manifest
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import FileFormatError, UnreadableFileError
@@ -81,6 +81,11 @@ class SharedGraph:
         """Return the nodes' ids as they are stored; None if they are 0 … n-1."""
         ids = self.manifest.ids
         return None if ids is None else self.folder.read("ids.npy", ids)
+
+    def ids(self) -> NDArray[Any]:
+        """Return the nodes' ids (n,), whole numbers or text."""
+        stored = self.stored_ids()
+        return np.arange(self.n_nodes) if stored is None else decoded(stored, "ids.npy")
 
     def nodes(self, rows: slice) -> slice | NDArray[Any]:
         """Return whose rows these are."""

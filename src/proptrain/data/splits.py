@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.dataset import UNLABELLED
-from proptrain.errors import LabelError
+from proptrain.errors import LabelError, check_seed
 
 # The paper's protocol is APPNP's: one fixed draw of known nodes, then a split for each seed.
 KNOWN_NODES_SEED = 4143496719
@@ -38,6 +38,8 @@ Tell = Callable[[Codes, Codes], NDArray[Any]]
 @dataclass(frozen=True, eq=False)
 class Split:
     """Indices of the training, stopping and test nodes: disjoint, read-only.
+
+    Shapes: train (t,), stop (s,) and test (u,), each number from 0 to n-1 at most once in all.
 
     >>> Split(train=[0, 1], stop=[2], test=[3]).test
     array([3])
@@ -87,6 +89,7 @@ def split_nodes(
     >>> len(split.train), len(split.stop), len(split.test)
     (6, 5, 20)
     """
+    check_seed(seed)
     labels = np.asarray(labels)
     labelled = np.flatnonzero(labels >= 0)
     if per_class < 1 or n_stop < 0:

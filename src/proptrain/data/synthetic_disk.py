@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.disk import DiskGraph, OnPart
 from proptrain.data.disk_build import budget_of, building
+from proptrain.data.disk_notes import Kept, write_note
 from proptrain.data.disk_sort import PairBatch, PairSort, sort_pairs
 from proptrain.data.disk_writer import (
     append_numbers,
@@ -22,7 +23,7 @@ from proptrain.data.disk_writer import (
     write_rest,
     write_whole,
 )
-from proptrain.data.manifest import MANIFEST, WORK
+from proptrain.data.manifest import MANIFEST
 from proptrain.data.mapped import parts_of, write_rows
 from proptrain.data.synthetic import check_sizes, draw_keys
 from proptrain.errors import InvalidInputError, OutputExistsError
@@ -35,6 +36,8 @@ Whatever memory there is: another number makes another graph of the same seed.
 """
 _SOURCES = 8
 """Parts in which edges are sorted: so much of it is done again after an interruption."""
+_NODE_BYTES = 24
+"""Memory for each node: its number, its class, and what these are made from."""
 _SIGNAL = 0.3
 """Standard deviation of a class's mean features, beside 1 of a node's own."""
 _OUTPUTS = ("graph", "features.npy", "labels.npy", "truth.npy")
@@ -56,17 +59,17 @@ def write_power_law_graph(
     Interrupted, the same call goes on where it was.
     """
     check_sizes(n_nodes, n_edges, n_classes, noise)
-    out, budget = Path(folder), budget_of(memory)
+    out, budget = Path(folder), budget_of(memory, _NODE_BYTES * n_nodes)
     told = {"synthetic": [n_nodes, n_edges, n_classes, noise, seed]}
     random, number = _numbering(n_nodes, seed)
-    with building(out, told, overwrite=False) as work:
-        if not (out / MANIFEST).exists():
+    with building(out, told, overwrite=False) as (work, new):
+        if not (new / MANIFEST).exists():
             paths = _draw(work, n_edges, (n_nodes, n_classes, noise), random, on_part)
             step = -(-len(paths) // _SOURCES)
             shares = [paths[first : first + step] for first in range(0, len(paths), step)]
             sources = [_Keys(share, number) for share in shares]
             sort = PairSort(work / "sort", n_nodes, is_weighted=False, budget=budget)
-            write_rest(out, *sort_pairs(sources, out, sort, lambda part: on_part(0.6 * part)))
+            write_rest(new, *sort_pairs(sources, new, sort, lambda part: on_part(0.6 * part)))
     return _classes(number, n_classes)
 
 
@@ -106,7 +109,7 @@ def _draw(
     """Draw so many different edges into files, by the remainders of their keys."""
     n_files = 1 + n_edges // _BATCH
     paths = [work / f"keys-{k:05}.npy" for k in range(n_files)]
-    if (work / "drawn").exists():
+    if (work / "drawn.json").exists():
         on_part(0.4)
         return paths
     files = [work / f"keys-{k:05}.bin" for k in range(n_files)]
@@ -125,11 +128,13 @@ def _draw(
             sizes[place] = len(keys)
         n_found = int(sizes.sum())
     too_many = random.multivariate_hypergeometric(sizes, n_found - n_edges, method="marginals")
+    kept = []
     for file, path, n_dropped in zip(files, paths, too_many, strict=True):
         keys = np.fromfile(file, np.int64)
-        write_array(path, np.delete(keys, random.choice(len(keys), n_dropped, replace=False)))
+        keys = np.delete(keys, random.choice(len(keys), n_dropped, replace=False))
+        kept.append(Kept(path, write_array(path, keys).sha256))
         file.unlink()
-    (work / "drawn").touch()
+    write_note(work / "drawn.json", n_edges, kept)
     return paths
 
 
@@ -221,7 +226,7 @@ def _graph_and_classes(
     folder: Path, n_nodes: int, n_edges: int, n_classes: int, **how: Any
 ) -> NDArray[np.int64]:
     """Write a graph unless it is finished; returns the classes of its nodes."""
-    if (folder / MANIFEST).exists() and not (folder / WORK).exists():
+    if (folder / MANIFEST).exists():
         how["on_part"](1.0)
         return _classes(_numbering(n_nodes, how["seed"])[1], n_classes)
     return write_power_law_graph(folder, n_nodes, n_edges, n_classes, **how)

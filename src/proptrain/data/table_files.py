@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from proptrain.data.unpacking import check_growth, unpacking
+from proptrain.data.unpacking import check_growth, check_unpacked, unpacking
 from proptrain.errors import FileFormatError, ProptrainError, TableError, UnreadableFileError
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 # What an empty cell may hold in a text file; never in a column of ids.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "null", "NULL")
+_FEWEST_ROWS, _MOST_ROWS = 1 << 8, 1 << 16
+"""Of a part of a table."""
 _ROWS_PER_BYTE = 100
 """More rows than that in a byte of a Parquet file are no table of nodes or edges."""
 
@@ -45,15 +48,41 @@ def read_table(source: Any, *, text_columns: TextColumns = ()) -> pd.DataFrame:
             f"{type(source).__name__}."
         )
     table = table.rename(columns=str).reset_index(drop=True)
-    repeated = sorted(set(table.columns[table.columns.duplicated()]))
+    check_names(list(table.columns), table_name(source))
+    if len(table) == 0:
+        raise no_rows(table_name(source))
+    return table
+
+
+def check_names(names: list[str], source: str) -> None:
+    """Raise if several columns have the same name: nobody could say which of them is meant."""
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise TableError(
-            f"Column names must differ, but {table_name(source)} has several named "
+            f"Column names must differ, but {source} has several named "
             f"{', '.join(map(repr, repeated))}. Rename or drop all but one."
         )
-    if len(table) == 0:
-        raise TableError(f"A table must have at least one row, but {table_name(source)} has none.")
-    return table
+
+
+def no_rows(source: str) -> TableError:
+    """Return our error for a table that has column names alone."""
+    return TableError(f"A table must have at least one row, but {source} has none.")
+
+
+def column_parts(
+    path: Path, choose: Callable[[list[str]], str], n_cells: int
+) -> Iterator[tuple[str, Any]]:
+    """Yield the name of a column, and some rows of it at a time, as an Arrow array.
+
+    ``choose`` names it among the columns there are. Of the whole table no more than about so many
+    cells are in memory, or a row group of this column in Parquet. Text files are read as
+    `read_table` does, and cells of this column as they stand.
+    """
+    with told_in_our_words(path):
+        if is_separated(path, "A table", "Save it in one of these formats."):
+            yield from _separated_parts(path, choose, n_cells)
+        else:
+            yield from _parquet_parts(path, choose)
 
 
 def is_text_file(source: Any) -> bool:
@@ -84,9 +113,18 @@ def is_separated(path: Path, what: str, advice: str) -> bool:
             f"{what} must be one of {', '.join(_SEPARATED)}, .parquet; got {path.name}. {advice}"
         )
     if not path.is_file():
-        found = "is a directory" if path.is_dir() else "does not exist"
-        raise UnreadableFileError(f"{what} must be a file, but {path} {found}.")
+        raise UnreadableFileError(f"{what} must be a file, but {path} {_found_at(path)}.")
     return separated
+
+
+def _found_at(path: Path) -> str:
+    """Say what is in the place of a file."""
+    if path.is_dir():
+        return "is a directory"
+    if path.exists():
+        # It is looked at more than once, and what a pipe has told it does not tell again.
+        return "is no ordinary file, but a pipe or the like. Write what it tells to a file first"
+    return "does not exist"
 
 
 def find_separator(path: Path, names_by: Callable[[str], list[str]]) -> tuple[str, list[str]]:
@@ -128,11 +166,17 @@ def _explain(error: Exception, path: Path) -> Exception:
         )
     if isinstance(error, MemoryError):
         return error
-    told = " ".join(str(error).split())  # parsers have many ways to fail on garbage
-    return FileFormatError(
-        f"{path.name} cannot be read as {path.suffix}: {told}. Check that it is whole, and "
-        "that every row has as many cells as there are column names."
-    )
+    told = " ".join(str(error).split()).rstrip(".")  # parsers have many ways to fail on garbage
+    if "invalid UTF8" in told:
+        advice = "Save it again as UTF-8."
+    elif is_text_file(path):
+        advice = (
+            "Check that it is whole, and that every row has as many cells as there are column "
+            "names."
+        )
+    else:
+        advice = "Check that it is whole, and that it is what its name says."
+    return FileFormatError(f"{path.name} cannot be read as {path.suffix}: {told}. {advice}")
 
 
 def empty_table(path: Path) -> FileFormatError:
@@ -148,6 +192,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
     schema = pq.read_schema(path)
     check_parquet(path, schema, pq.read_metadata(path).num_rows)
+    check_names(schema.names, path.name)
     text = [field.name for field in schema if is_arrow_text(field.type)]
     # Text as numbers of what is said once: decoded, a long one in every row would fill the memory.
     table = pq.read_table(path, read_dictionary=text)
@@ -156,6 +201,21 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     types = [pa.field(f.name, schema.field(f.name).type if f.name in text else f.type)
              for f in table.schema]  # fmt: skip
     return table.cast(pa.schema(types, metadata=table.schema.metadata)).to_pandas()
+
+
+def _parquet_parts(path: Path, choose: Callable[[list[str]], str]) -> Iterator[tuple[str, Any]]:
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(path)
+    check_parquet(path, schema, pq.read_metadata(path).num_rows)
+    check_names(schema.names, path.name)
+    column = choose(schema.names)
+    # Text that is said once is then in memory once, however many rows it is in.
+    text = [column] if is_arrow_text(schema.field(column).type) else None
+    with pq.ParquetFile(path, read_dictionary=text) as file:
+        for batch in parquet_batches(file, _MOST_ROWS, [column], use_threads=False):
+            batch.validate(full=True)
+            yield column, batch.column(0)
 
 
 def is_arrow_text(kind: Any) -> bool:
@@ -227,27 +287,74 @@ def _read_csv(path: Path, **how: Any) -> pd.DataFrame:
 
 
 def _read_separated(path: Path, text_columns: TextColumns) -> pd.DataFrame:
-    import pandas as pd
+    check_unpacked(path)  # here, and not while it is read: a parser keeps all that it came to
+    text, _, how = _how_to_read(path, text_columns)
+    with _no_cell_dropped():
+        table = _read_csv(path, **how)
+    for column in set(text) & set(table.columns):
+        table[column] = table[column].str.strip()
+    return table
 
+
+def _how_to_read(
+    path: Path, text_columns: TextColumns
+) -> tuple[Sequence[str], int, dict[str, Any]]:
+    """Return the columns of a text file that are text, how many there are, and pandas' options."""
     how: dict[str, Any] = {"skipinitialspace": True, "index_col": False}
 
     def names_by(separator: str) -> list[str]:
         return list(_read_csv(path, sep=separator, nrows=0, **how).columns)
 
     separator, names = find_separator(path, names_by)
+    check_names(_written_names(path, separator, how), path.name)
     text = text_columns(names) if callable(text_columns) else text_columns
+    how |= {"sep": separator, "dtype": dict.fromkeys(text, str), "keep_default_na": False}
+    how |= {"na_values": {c: MISSING for c in names if c not in text}, "low_memory": False}
+    return text, len(names), how
+
+
+def _written_names(path: Path, separator: str, how: dict[str, Any]) -> list[str]:
+    """Return the names in the first line of a text file; pandas would call a second x x.1.
+
+    Columns without a name are left out: many programs write one for the numbers of rows.
+    """
+    first = _read_csv(
+        path, sep=separator, nrows=1, header=None, dtype=str, keep_default_na=False, **how
+    )
+    return [name for name in first.iloc[0] if name]
+
+
+@contextmanager
+def _no_cell_dropped() -> Iterator[None]:
+    """Raise for cells beyond the last column name, which pandas drops with no more than a warning.
+
+    Whoever yields from within would change what others are warned of.
+    """
+    import pandas as pd
+
     with warnings.catch_warnings():
-        # Cells beyond the last column name would be dropped with no more than a warning.
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        table = _read_csv(
-            path,
-            sep=separator,
-            dtype=dict.fromkeys(text, str),
-            keep_default_na=False,
-            na_values={c: MISSING for c in names if c not in text},
-            low_memory=False,
-            **how,
-        )
-    for column in set(text) & set(table.columns):
-        table[column] = table[column].str.strip()
-    return table
+        yield
+
+
+def _separated_parts(
+    path: Path, choose: Callable[[list[str]], str], n_cells: int
+) -> Iterator[tuple[str, Any]]:
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    (column,), n_columns, how = _how_to_read(path, lambda names: [choose(names)])
+    n_rows = min(max(n_cells // n_columns, _FEWEST_ROWS), _MOST_ROWS)
+    with path.open("rb") as raw, unpacking(raw, path.name) as text:
+        reader = pd.read_csv(text, encoding="utf-8-sig", chunksize=n_rows, **how)
+        while True:
+            with _no_cell_dropped():
+                part = next(reader, None)
+            if part is None:
+                return
+            if len(part):
+                # Not by pandas' .str: before pandas 3 it ties a column to itself, so that one part
+                # after another stays in memory until Python looks for circles.
+                cells = pa.array(part[column], pa.string(), from_pandas=True)
+                yield column, pc.utf8_trim_whitespace(cells)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,9 +122,9 @@ def read_nodes(
     name = table_name(nodes)
     verbatim = [] if label is None else [label]
     table = read_table(
-        nodes, text_columns=lambda columns: [_id_column(columns, id, name), *verbatim]
+        nodes, text_columns=lambda columns: [id_column_of(columns, id, name), *verbatim]
     )
-    id_column = _id_column(list(table.columns), id, name)
+    id_column = id_column_of(list(table.columns), id, name)
     _check_node_ids(table[id_column], name)
     return table, id_column, _own_type(table[id_column])
 
@@ -142,6 +143,8 @@ def read_edges(
         edges, text_columns=lambda columns: edge_columns(columns, source, target, name)
     )
     start, end = edge_columns(list(table.columns), source, target, name)
+    if is_text_file(edges):
+        warn_if_nameless((start, end), name)
     return edge_pairs(table, node_ids, source=start, target=end, weight=weight, name=name)
 
 
@@ -166,7 +169,7 @@ def edge_pairs(
     nodes = pd.Series(node_ids)
     ends = [edges[column].reset_index(drop=True) for column in (source, target)]
     for end in ends:
-        _check_not_empty(end, name)
+        check_not_empty(end, name)
     if all(ids.dtype.kind == "i" for ids in (nodes, *ends)):
         ends = [end.astype(np.int64) for end in ends]  # none is missing, so nothing is rounded
     else:
@@ -194,7 +197,8 @@ def require_column(wanted: str, names: list[str], table: str) -> str:
     )
 
 
-def _id_column(names: list[str], wanted: str | None, table: str) -> str:
+def id_column_of(names: list[str], wanted: str | None, table: str) -> str:
+    """Choose the column of a node table's ids."""
     if wanted is not None:
         return require_column(wanted, names, table)
     by_lower = {n.lower(): n for n in reversed(names)}
@@ -220,9 +224,21 @@ def edge_columns(
     if start == end:
         raise TableError(
             f"An edge's two ends must be two columns, got {start!r} for both. "
-            "Name the other one with source= or target=."
+            "Name the other one as source or target."
         )
     return start, end
+
+
+def warn_if_nameless(ends: tuple[str, str], table: str) -> None:
+    """Warn if the names of both columns look like ids: a file without names would lose an edge."""
+    if all(re.fullmatch(r"-?\d+", name) for name in ends):
+        warnings.warn(
+            f"The first line of {table} was taken for the names of its columns, "
+            f"{' and '.join(ends)}. If it is an edge, put a line with names before it, such as "
+            "source,target.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _own_type(ids: pd.Series) -> NDArray[Any]:
@@ -246,28 +262,46 @@ def _own_type(ids: pd.Series) -> NDArray[Any]:
 
 def _rows(bad: NDArray[np.bool_], values: pd.Series) -> str:
     """Name a few of the rows, counted from 1 below the column names, and what they hold."""
-    places = np.flatnonzero(bad)[:_SHOWN]
-    held = zip(values.iloc[places].tolist(), places.tolist(), strict=True)
+    places = np.flatnonzero(bad)
+    return _shown(values.iloc[places[:_SHOWN]].tolist(), places)
+
+
+def _shown(values: list[Any], places: NDArray[Any]) -> str:
+    """Show a few values and their rows, counted from 1."""
+    held = zip(values, places.tolist(), strict=False)
     shown = ", ".join(f"{value!r} in row {place + 1:,}" for value, place in held)
-    return shown + (", …" if np.count_nonzero(bad) > _SHOWN else "")
+    return shown + (", …" if len(places) > _SHOWN else "")
 
 
-def _check_not_empty(ids: pd.Series, name: str) -> None:
+def repeated_ids(ids: NDArray[Any], places: NDArray[Any], name: str) -> TableError:
+    """Return our error for ids of a node table that were there before, at these places."""
+    values = [one.decode() if isinstance(one, bytes) else one for one in ids[:_SHOWN].tolist()]
+    return TableError(
+        f"Node ids must differ, but {name} repeats {len(places):,}: {_shown(values, places)}. Keep "
+        "one row for each node, or name the column of ids with id= (--id)."
+    )
+
+
+def check_not_empty(ids: pd.Series, name: str, before: int | None = None) -> None:
+    """Raise if an id is missing; of a part of a table, so many rows came before."""
     from pandas.api import types
 
     empty = ids.isna().to_numpy()
     if not types.is_numeric_dtype(ids.dtype):
-        empty = (as_text(ids).str.strip() == "").to_numpy()
+        # Not by .str, or before pandas 3 every part of a table stays until circles are looked for.
+        empty = (as_text(ids).map(str.strip) == "").to_numpy()
     if empty.any():
-        rows = ", ".join(f"{place + 1:,}" for place in np.flatnonzero(empty)[:_SHOWN])
+        places = (before or 0) + np.flatnonzero(empty)
+        rows = ", ".join(f"{place + 1:,}" for place in places[:_SHOWN])
         raise TableError(
             f"Every row must have an id in column {ids.name!r}, but {name} has "
-            f"{int(empty.sum()):,} without one (row {rows}). Fill them in or drop those rows."
+            f"{'' if before is None else 'at least '}{len(places):,} without one (row {rows}). "
+            "Fill them in or drop those rows."
         )
 
 
 def _check_node_ids(ids: pd.Series, name: str) -> None:
-    _check_not_empty(ids, name)
+    check_not_empty(ids, name)
     text = ids if ids.dtype.kind in "iu" else as_text(ids)
     if ids.dtype.kind not in "iu" and bool(text.str.contains("\0", regex=False).any()):
         # NumPy drops it at the end of a text, and two ids would become one.
@@ -277,13 +311,10 @@ def _check_node_ids(ids: pd.Series, name: str) -> None:
         )
     if ids.dtype.kind not in "iu":
         check_lengths(text, f"Ids in column {ids.name!r} of {name}", TableError)
-    repeated = text.duplicated().to_numpy()
-    if repeated.any():
-        raise TableError(
-            f"Node ids must differ, but column {ids.name!r} of {name} repeats "
-            f"{int(repeated.sum()):,}: {_rows(repeated, text)}. Keep one row for each node, or "
-            "name the column of ids with id=."
-        )
+    repeated = np.flatnonzero(text.duplicated().to_numpy())
+    if len(repeated):
+        where = f"column {ids.name!r} of {name}"
+        raise repeated_ids(text.iloc[repeated].to_numpy(), repeated, where)
 
 
 def _check_all_known(positions: NDArray[Any], ends: list[pd.Series], name: str) -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO
 
 from proptrain.errors import FileFormatError
@@ -14,6 +15,8 @@ LARGE, MOST_TIMES = 1 << 26, 100
 """What is larger than 64 MB may have been compressed to a hundredth, not to less."""
 LARGE_TEXT, MOST_TIMES_TEXT = 1 << 24, 50
 """Text of more than 16 MB to a fiftieth: a parser makes more than ten times as much in memory."""
+_AT_ONCE = 1 << 17
+"""Bytes that are unpacked at a time."""
 
 
 def check_growth(
@@ -48,11 +51,19 @@ def unpacking(packed: BinaryIO, name: str) -> Iterator[BinaryIO]:
         return
     growing = _Growing(packed, name)
     try:
-        yield io.BufferedReader(growing, 1 << 17)
+        yield io.BufferedReader(growing, _AT_ONCE)
     except Exception:
         if growing.refusal is not None:
             raise growing.refusal from None
         raise
+
+
+def check_unpacked(path: Path) -> None:
+    """Raise for a file that would grow too much when unpacked; nothing of it is kept."""
+    if path.name.lower().endswith(".gz"):
+        with path.open("rb") as packed, unpacking(packed, path.name) as unpacked:
+            while unpacked.read(_AT_ONCE):
+                pass
 
 
 class _Growing(io.RawIOBase):

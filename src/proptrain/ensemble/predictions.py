@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.data.mapped import row_sums
 from proptrain.propagate.engine import Engine
 from proptrain.propagate.schemes import Scheme
 
@@ -38,7 +39,7 @@ def to_distributions(scores: NDArray[Any], fallback: NDArray[Any]) -> NDArray[np
            [0.5 , 0.5 ]])
     """
     scores = np.asarray(scores, dtype=np.float64)
-    mass = scores.sum(axis=1, keepdims=True)
+    mass = row_sums(scores)[:, None]
     return np.where(mass > 0, scores / np.where(mass > 0, mass, 1.0), fallback)
 
 
@@ -49,4 +50,5 @@ def spread_or_own(scores: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64
     array([[0.75, 0.25],
            [0.2 , 0.8 ]])
     """
-    return to_distributions(scores, to_distributions(own, own))
+    told = np.where(row_sums(scores)[:, None] > 0, scores, own)
+    return to_distributions(told, told)

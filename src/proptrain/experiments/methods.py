@@ -82,12 +82,22 @@ def _one_ingredient(**ingredient: Any) -> Make:
         "mass_per_class": None,
         "scale_features": False,
         "keep_sizes": False,
+        "fall_back": False,
     }
     return _plus(**{**none, **ingredient})
 
 
 def _appnp(**settings: Any) -> Make:
     return _made_of(GNNClassifier, architecture="APPNP", **settings)
+
+
+class _StoppedByEnsemble(GNNClassifier):
+    """A network that is stopped by its ensemble, but told without: another APPNP-noe."""
+
+    def _tell(self, *nodes: Any) -> Any:
+        alone = GNNClassifier(**{**self.get_params(), "ensemble": False})
+        alone.weights_ = self.weights_
+        return alone._tell(*nodes)
 
 
 def _own_steps(architecture: str) -> Make:
@@ -147,6 +157,12 @@ METHODS = {
         *(
             Method(name, "PTA+ without an ingredient", _plus(**without), variant=True)
             for name, without in _WITHOUT.items()
+        ),
+        Method(
+            "noe stopped by ensemble",
+            "APPNP told by the network alone, but stopped by the ensemble",
+            _made_of(_StoppedByEnsemble, architecture="APPNP"),
+            variant=True,
         ),
         Method(
             "PTS lr 0.01",

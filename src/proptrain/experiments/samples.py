@@ -61,6 +61,11 @@ def epoch_ratio(first: Sequence[Run], second: Sequence[Run]) -> float:
     return ours / theirs if theirs else math.nan
 
 
+def accuracies(runs: Iterable[Run]) -> BySplit:
+    """Return the accuracies of runs, in points."""
+    return _by_split((run.split_seed, 100 * run.accuracy) for run in runs)
+
+
 def margins(first: Sequence[Run], second: Sequence[Run]) -> BySplit:
     """Return by how many points the first method is ahead, for each pair of runs."""
     return _by_split(
@@ -101,10 +106,9 @@ def spreads(runs: Iterable[Run]) -> dict[int, float]:
 
     A split with one initialisation has none.
     """
-    by_split = _by_split((run.split_seed, 100 * run.accuracy) for run in runs)
     return {
         split: float(np.std(values, ddof=1))
-        for split, values in by_split.items()
+        for split, values in accuracies(runs).items()
         if len(values) > 1
     }
 

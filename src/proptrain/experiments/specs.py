@@ -139,6 +139,8 @@ _NARROW_RATES = (0.1, 0.15, 0.2, 0.25, 0.3)
 _LABEL_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 _FEW_LABELS = (1, 2, 5, 10, 20)
 _COMPARED = ("LP", "APPNP", "PTA", "PTA+")
+_QUICK = ("citeseer", "cora_ml", "pubmed")
+"""Where what nobody has asked for is measured: on the fourth each would take hours."""
 
 
 def _wrong_labels(name: str, title: str, noise: NoiseKind) -> Experiment:
@@ -244,6 +246,15 @@ EXPERIMENTS = {
             5,
             validation=True,
         ),
+        Experiment(
+            "noe-stopping",
+            "What APPNP-noe is stopped by: validation seeds and nodes only",
+            "differences",
+            ("APPNP-noe", "noe stopped by ensemble"),
+            20,
+            validation=True,
+            datasets=_QUICK,
+        ),
         Experiment("plus", "PTA+ beside PTA", "accuracy", ("PTA", "PTA+"), beyond=True),
         Experiment(
             "few-labels", "Few labels", "curve", _COMPARED, 20, labels=_FEW_LABELS, beyond=True
@@ -257,6 +268,7 @@ EXPERIMENTS = {
             labels=_FEW_LABELS,
             labels_alone=True,
             beyond=True,
+            datasets=_QUICK,
         ),
         _wrong_labels("wrong-labels", "Wrong labels of any other class", "label"),
         _wrong_labels("wrong-labels-pair", "Wrong labels of the next class", "pair"),
@@ -280,6 +292,7 @@ EXPERIMENTS = {
             "What the ingredients of PTA+ bring with two labels per class",
             ("PTA", "PTA, fixed mass", "PTA, balance", "PTA, 2 rounds", "PTA+", *_WITHOUT),
             labels=(2,),
+            datasets=_QUICK,
         ),
         _ablation(
             "ablation-wrong",
@@ -287,6 +300,7 @@ EXPERIMENTS = {
             ("PTA", "PTA, trust", "PTA, 2 rounds", "PTA, 2 rounds, S_j", "PTA+", *_WITHOUT),
             noise="label",
             rates=(0.3,),
+            datasets=_QUICK,
         ),
     )
 }

@@ -57,9 +57,18 @@ def code_digest() -> str:
     return _digest_of(Path(__file__).parents[1])
 
 
-def _digest_of(package: Path) -> str:
+@cache
+def package_digest() -> str:
+    """Return twelve hexadecimal digits that change with any source file, or a package, behind it.
+
+    Also with those that decide no result, but what a kill or a full disk leaves of one.
+    """
+    return _digest_of(Path(__file__).parents[1], whole=True)
+
+
+def _digest_of(package: Path, *, whole: bool = False) -> str:
     digest = sha256()
-    for path in sorted(_python_files(package)):
+    for path in sorted(package.rglob("*.py") if whole else _python_files(package)):
         # As text: a checkout on Windows may have other line ends.
         source = path.read_text(encoding="utf-8")
         digest.update(f"{path.relative_to(package).as_posix()}\0{source}\0".encode())

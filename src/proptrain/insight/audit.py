@@ -8,6 +8,7 @@ often as it is given: one that is told too seldom would look wrong wherever it i
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from proptrain.classifier import checksum
 from proptrain.data.splits import ALWAYS_IN, Codes, Tell, cross_fit, deal_folds
 from proptrain.ensemble.predictions import to_distributions
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, check_seed
 from proptrain.insight.evidence import (
     Evidence,
     accumulated_weights,
@@ -86,6 +87,23 @@ class Audit:
         """
         return np.asarray(self.rounds.mean(axis=0))
 
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """(L,) whether anything was found out about the label: not of the only one of a class."""
+        return np.asarray(self.cross_fitted.any(axis=1))
+
+    def classes_in_doubt(self) -> dict[Any, tuple[int, int]]:
+        """Return the classes of whose labels more than half are suspect: how many, of how many.
+
+        A class whose nodes are linked to others' rather than to each other looks like that, and
+        may be right: `fixed` would leave little of it.
+        """
+        counts = {
+            name: (int(self.suspect[self.given == name].sum()), int((self.given == name).sum()))
+            for name in self.classes.tolist()
+        }
+        return {name: (bad, n) for name, (bad, n) in counts.items() if bad > n / 2}
+
     def to_frame(self, node_ids: Any = None) -> pd.DataFrame:
         """Return a table, one row for each label; the evidence is that for the given class."""
         import pandas as pd
@@ -103,24 +121,40 @@ class Audit:
                 "others": self.others[rows, column],
                 "weight": self.weights[rows, column],
                 "stopping": self.stopping,
+                "judged": self.judged,
             }
         )
 
     def fixed(self, y: Any) -> NDArray[Any]:
-        """Return a copy of the labels y (n,) with the suspects' replaced by the suggested ones."""
+        """Return a copy of the labels y (n,) with the suspects' replaced by the suggested ones.
+
+        Warns if that takes most of its labels from a class.
+        """
         labels = np.array(y, dtype=object if isinstance(y, list | tuple) else None)
         if len(labels) <= self.nodes.max() or (labels[self.nodes] != self.given).any():
             raise InvalidInputError(
                 "y must be the labels that the model was fitted to, one for each node in the same "
                 "order; these differ from them."
             )
+        for caution in self.cautions():
+            warnings.warn(caution, UserWarning, stacklevel=2)
         labels[self.nodes[self.suspect]] = self.suggested[self.suspect]
         return labels
+
+    def cautions(self) -> list[str]:
+        """Return what one should know before suspects are replaced: a text for each class."""
+        return [
+            f"{n_suspect:,} of the {n_labels:,} labels of class {name!r} are suspect, and to "
+            "replace them would all but end it. Its nodes may be linked to those of other classes "
+            "rather than to each other, where this audit cannot tell: look at them first."
+            for name, (n_suspect, n_labels) in self.classes_in_doubt().items()
+        ]
 
 
 def audit_model(classifier: Any, X: Any, *, seed: int, on_fit: Callable[[], object]) -> Audit:
     """Rank the labels that a classifier was fitted to; see `GraphClassifier.audit`."""
     check_can_audit(classifier)
+    check_seed(seed)
     features = classifier._features_of(X)
     is_of_model = features.shape[0] == len(classifier.given_)
     if not is_of_model or checksum(features) != classifier.features_checksum_:

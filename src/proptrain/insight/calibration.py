@@ -3,7 +3,8 @@
 A probability is calibrated if of all nodes told with 80 %, four in five are told right. The
 temperature T sharpens or softens all rows alike, p^(1/T) scaled to sum to 1, and is chosen where
 the held-out labels are likeliest (Guo et al., "On Calibration of Modern Neural Networks", ICML
-2017). It changes no order within a row, so no prediction changes.
+2017), if one in a hundred of them is wrong. It changes no order within a row, so no prediction
+changes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,15 @@ from proptrain.errors import InvalidInputError, LabelError
 N_BINS = 15
 COLDEST, HOTTEST = 0.05, 20.0
 """Beyond these, rows are as good as certain or as good as uniform."""
+FEWEST = 20
+"""Of fewer held-out labels, whatever is found is chance."""
+WRONG = 0.01
+"""Share of the held-out labels that is taken for wrong: or a single one that is held for next to
+impossible would decide, and soften all rows."""
 _TINY = 1e-12
-"""What counts as the smallest probability, so that a class held for impossible has a loss."""
+"""What counts as the smallest probability."""
+_N_TRIED = 60
+"""Temperatures that are tried before the best of them is refined: there may be several minima."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +104,9 @@ def calibration_error(probabilities: Any, codes: Any, n_bins: int = N_BINS) -> f
 def fit_temperature(probabilities: Any, codes: Any) -> float:
     """Return the temperature at which the labels are likeliest under predictions (m, C) of them.
 
-    The log loss Σ_j (log Σ_c p_jc^b - b log p_j,y(j)) is convex in b = 1/T, so there is one
-    minimum. It is looked for between 0.05 and 20: where every node is told right, it has none.
+    The log loss -Σ_j log((1 - w) q_j,y(j) + w / C), with q_jc = p_jc^(1/T) / Σ_d p_jd^(1/T) and
+    w = 0.01 for labels that are wrong, is minimised between 0.05 and 20: where every node is told
+    right, it has no minimum.
 
     Three in four are right where 60 % were promised, so rows are to be sharper:
 
@@ -107,14 +116,18 @@ def fit_temperature(probabilities: Any, codes: Any) -> float:
     told, codes = _checked(probabilities, codes)
     log_told = np.log(np.maximum(told, _TINY))
     of_label = log_told[np.arange(len(codes)), codes]
+    by_mistake = WRONG / told.shape[1]
 
     def loss(log_b: float) -> float:
         b = np.exp(log_b)
-        return float((logsumexp(b * log_told, axis=1) - b * of_label).mean())
+        likely = np.exp(b * of_label - logsumexp(b * log_told, axis=1))
+        return -float(np.log((1 - WRONG) * likely + by_mistake).mean())
 
-    bounds = (-np.log(HOTTEST), -np.log(COLDEST))
-    best = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(-best.x))
+    tried = np.linspace(-np.log(HOTTEST), -np.log(COLDEST), _N_TRIED)
+    best = int(np.argmin([loss(log_b) for log_b in tried]))
+    around = tried[max(best - 1, 0)], tried[min(best + 1, _N_TRIED - 1)]
+    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(-found.x))
 
 
 def with_temperature(probabilities: Any, temperature: float) -> NDArray[np.float64]:

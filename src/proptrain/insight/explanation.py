@@ -9,7 +9,7 @@ parts are all there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,7 +44,7 @@ class Parts:
     by_steps: sp.csr_array
     """(m, K+1) the weight of each, split by the number of steps it took."""
     signal: NDArray[np.float64]
-    """(m, C) what each of them sends: its one-hot label, or the network's prediction."""
+    """(m, C) what each of them sends: its one-hot label, or what is averaged of it."""
     factors: NDArray[np.float64] | float = 1.0
     """(C,) by which the classes are multiplied once signals are summed, as PTA+ may do."""
 
@@ -95,12 +95,17 @@ class Explanation:
     then still holds its place, so that labels behind it get no further than before; what the
     soft label is when the label is taken away altogether is told by ``explain(node, without=[…])``.
 
+    A clamped training node holds its own label, which is then all of its soft label. ``others`` are
+    the parts that it would have without that label: what the other labels say.
+
     ``neighbours`` are the parts of the ensemble, one for each node whose prediction was averaged;
     None for label propagation, whose prediction is the soft label.
 
     Of PTA+, the soft label is that of the first round, where each label counts as far as it is
     trusted, and before classes are balanced and masses scaled; further rounds learn from
-    predictions. Its neighbours' parts are multiplied by the factors of the classes.
+    predictions. Its neighbours' parts are multiplied by the factors of the classes. If it has
+    fallen back on labels (``by_labels``), its neighbours send balanced soft labels, and no network
+    has a say, unless in those that no label reaches.
 
     >>> from proptrain import LabelPropagationClassifier
     >>> y = ["left", None, None, "right"]
@@ -123,7 +128,25 @@ class Explanation:
     labels: Parts
     neighbours: Parts | None
     without: tuple[int, ...] = ()
-    """Nodes whose labels were left out of `labels`."""
+    """Nodes whose labels were left out of `labels` and `others`."""
+    others: Parts | None = None
+    """What `labels` would be without the node's own label; None if that is in no soft label."""
+    clamped: bool = True
+    """Whether labelled nodes hold their labels, so that labels stop each other."""
+    rounds: int | None = None
+    """How many rounds PTA+ learnt after the first, whose soft label this is; None if not PTA+."""
+    by_labels: bool = False
+    """Whether soft labels of the neighbours were averaged, not what a network says of them."""
+
+    @property
+    def holds_label(self) -> bool:
+        """Whether its soft label is its own label, and no other counts."""
+        return self.clamped and self.others is not None
+
+    @property
+    def sources(self) -> Parts:
+        """The labels worth a look: those of the soft label, or the others if it is its own."""
+        return self.others if self.clamped and self.others is not None else self.labels
 
     @property
     def code(self) -> int:
@@ -151,24 +174,32 @@ class Explanation:
 
 
 def explain_node(
-    classifier: GraphClassifier, node: int, *, without: Iterable[int] = ()
+    classifier: GraphClassifier,
+    node: int,
+    *,
+    without: Iterable[int] = (),
+    name_of: Callable[[int], Any] = int,
 ) -> Explanation:
     """Take the prediction of a fitted node apart; see `Explanation`.
 
+    With f and Y the rows of predictions and known labels: Ŷ_i = Σ_j Ā_ij f_j, a part for each node
+    j, and Ȳ_i = Σ_j Ā_ij Y_j, a part for each label; clamped, Ā is that of the held rows.
+
     ``without`` names training nodes whose labels are taken away before labels are propagated; the
-    network is not trained anew, so this changes the soft label only.
+    network is not trained anew, so this changes the soft label only. ``name_of`` is what errors
+    call a node.
     """
     _check_is_a_sum(classifier)
     n_nodes = classifier.graph_.n_nodes
     node = _checked_node(node, n_nodes)
     codes, train = classifier._known_among(0)
-    left_out = _checked_sources(without, train, n_nodes)
+    left_out = _checked_sources(without, train, n_nodes, name_of)
     operator, mixing = normalise(classifier.graph_, classifier.normalisation), _mixing(classifier)
     known = np.setdiff1d(train, left_out)
-    held = known if classifier.clamp else None
-    sent = one_hot(codes, known, len(classifier.classes_)).astype(np.float64)
-    sent[train] *= trust_in_labels(classifier, train)[:, None]
-    labels = _parts(received_weights(operator, mixing, node, held), sent, known)
+    labels = _label_parts(classifier, operator, node, known)
+    others = None
+    if node in known:
+        others = _label_parts(classifier, operator, node, np.setdiff1d(known, [node]))
     neighbours = None
     probabilities = classifier.label_distributions_[node]
     if (f := neighbours_signal(classifier)) is not None:
@@ -185,7 +216,22 @@ def explain_node(
         labels=labels,
         neighbours=neighbours,
         without=tuple(left_out.tolist()),
+        others=others,
+        clamped=bool(classifier.clamp),
+        rounds=rounds_after_first(classifier),
+        by_labels=is_by_labels(classifier),
     )
+
+
+def _label_parts(
+    classifier: GraphClassifier, operator: sp.csr_array, node: int, known: NDArray[np.int64]
+) -> Parts:
+    """Return the parts of a node's soft label if only the nodes `known` had a label."""
+    codes, train = classifier._known_among(0)
+    held = known if classifier.clamp else None
+    sent = one_hot(codes, known, len(classifier.classes_)).astype(np.float64)
+    sent[train] *= trust_in_labels(classifier, train)[:, None]
+    return _parts(received_weights(operator, _mixing(classifier), node, held), sent, known)
 
 
 def _parts(
@@ -219,15 +265,30 @@ def trust_in_labels(classifier: GraphClassifier, train: NDArray[np.int64]) -> ND
 
 
 def neighbours_signal(classifier: GraphClassifier) -> NDArray[np.float64] | None:
-    """Return what the network says of each node (n, C), or None if nothing was learnt."""
-    f = getattr(classifier, "probabilities_", None)
-    return None if f is None else np.asarray(f, dtype=np.float64)
+    """Return what is spread of each node (n, C), or None if nothing was learnt.
+
+    That is what the network says of it, or its soft label where PTA+ has fallen back on labels.
+    """
+    if not hasattr(classifier, "probabilities_"):
+        return None
+    return np.asarray(classifier._signal(), dtype=np.float64)
 
 
 def class_factors(classifier: GraphClassifier) -> NDArray[np.float64]:
     """Return by what the classes of the summed predictions are multiplied, (C,); mostly 1."""
     factors = getattr(classifier, "class_factors_", np.ones(len(classifier.classes_)))
     return np.asarray(factors, dtype=np.float64)
+
+
+def rounds_after_first(classifier: GraphClassifier) -> int | None:
+    """Return how many rounds of PTA+ learnt from predictions; None for other models."""
+    n_rounds = getattr(classifier, "n_rounds", None)
+    return None if n_rounds is None else int(n_rounds)
+
+
+def is_by_labels(classifier: GraphClassifier) -> bool:
+    """Tell whether PTA+ has fallen back on labels, so that it spreads these and no predictions."""
+    return bool(getattr(classifier, "fell_back_", False))
 
 
 def _mixing(classifier: GraphClassifier) -> tuple[float, ...]:
@@ -266,14 +327,17 @@ def _checked_node(node: Any, n_nodes: int) -> int:
 
 
 def _checked_sources(
-    without: Iterable[int], train: NDArray[np.int64], n_nodes: int
+    without: Iterable[int],
+    train: NDArray[np.int64],
+    n_nodes: int,
+    name_of: Callable[[int], Any],
 ) -> NDArray[np.int64]:
     nodes = np.unique(np.array([_checked_node(one, n_nodes) for one in without], dtype=np.int64))
     others = np.setdiff1d(nodes, train)
     if others.size:
         raise InvalidInputError(
-            f"Only labels that were trained on can be left out, but node {others[0]} has none: it "
-            "is unlabelled, or a stopping node."
+            f"Only labels that were trained on can be left out, but node {name_of(others[0])!r} "
+            "has none: it is unlabelled, or a stopping node."
         )
     if nodes.size == train.size:
         raise InvalidInputError(

@@ -30,7 +30,8 @@ class Neighbourhood:
     edges: NDArray[np.int64]
     """(e, 2) which of them are joined, by their places in `nodes`."""
     label_shares: NDArray[np.float64]
-    """(m,) what each one's label adds to the soft label, of the whole."""
+    """(m,) what each one's label adds to the soft label, of the whole; around a node that holds
+    its own label, to the one it would have without."""
     weights: NDArray[np.float64]
     """(m,) the weight of each one's prediction in the ensemble, of the whole."""
 
@@ -43,7 +44,7 @@ def neighbourhood_of(graph: Graph, explanation: Explanation, most: int = MOST) -
     """
     n = graph.n_nodes
     shares, weights = np.zeros(n), np.zeros(n)
-    shares[explanation.labels.nodes] = explanation.labels.shares.sum(axis=1)
+    shares[explanation.sources.nodes] = explanation.sources.shares.sum(axis=1)
     if explanation.neighbours is not None:
         weights[explanation.neighbours.nodes] = explanation.neighbours.weight_shares
     importance = np.maximum(shares, weights)

@@ -19,6 +19,7 @@ from proptrain.kernels.products import (
 from proptrain.kernels.propagation import (
     OnStep,
     PlainOperator,
+    mix_numbered,
     mix_plain,
     propagate_plain,
     propagate_signal,
@@ -36,6 +37,7 @@ __all__ = [
     "drop_entries",
     "dropout_scale",
     "log_softmax",
+    "mix_numbered",
     "mix_plain",
     "pass_active",
     "propagate_plain",

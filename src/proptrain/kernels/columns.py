@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, wraps
 from threading import Lock
@@ -45,9 +46,33 @@ def compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     try:
-        return numba.njit(cache=True, **_OPTIONS, **options)(function)  # type: ignore[no-any-return]
+        dispatcher = numba.njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:  # no folder where compiled code can be kept: compile in each process
         return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
+    _keep_if_possible(dispatcher._cache)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def _keep_if_possible(cache: Any) -> None:
+    """Have what cannot be kept, on a full disk, or be read, damaged, be compiled instead.
+
+    Numba has no switch for it: it would raise, though code can be compiled at any time.
+    """
+    save, load = cache.save_overload, cache.load_overload
+
+    def save_if_possible(*compiled: Any) -> None:
+        with suppress(OSError):
+            save(*compiled)
+
+    def load_if_possible(*wanted: Any) -> Any:
+        try:
+            return load(*wanted)
+        except Exception:  # whatever reading something else raises
+            with suppress(OSError):
+                cache.flush()  # or it would be found damaged again
+            return None
+
+    cache.save_overload, cache.load_overload = save_if_possible, load_if_possible
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

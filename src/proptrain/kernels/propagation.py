@@ -49,7 +49,7 @@ def propagate_signal(
         buffers = [aligned_empty(start.shape, start.dtype) for _ in mixing[:2]]  # used in turn
         for step, neighbours in enumerate(mixing):
             following = buffers[step % 2]
-            _mix(operator, state, start, neighbours, following)
+            mix_numbered(operator, state, start, neighbours, following)
             if fixed is not None:
                 following[fixed] = start[fixed]
             state = following
@@ -73,20 +73,24 @@ def propagation_step(
     def step(state: NDArray[Any], signal: NDArray[Any]) -> NDArray[Any]:
         start = padded_to_widths(signal)
         following = aligned_empty(start.shape, start.dtype)
-        _mix(operator, padded_to_widths(state), start, neighbours, following)
+        mix_numbered(operator, padded_to_widths(state), start, neighbours, following)
         return without_padding(following, signal)
 
     return _in_parts(step, state, signal)
 
 
-def _mix(
+def mix_numbered(
     operator: sp.csr_array,
     state: NDArray[Any],
     start: NDArray[Any],
     neighbours: float,
     following: NDArray[Any],
 ) -> None:
-    """Write one step from a state to what follows it; all are as wide as a kernel."""
+    """Write one step from a state to what follows it; all are as wide as a kernel.
+
+    The operator may be some rows of Â: ``start`` and ``following`` are then of those, the state is
+    of all.
+    """
     number = start.dtype.type
     shares = (number(neighbours), number(1 - neighbours))
     mix = kernel("mix", start.shape[1])

@@ -6,12 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from proptrain.classifier import GraphClassifier, Layout, is_reached, needed
 from proptrain.data.dataset import Features
+from proptrain.data.mapped import row_sums
 from proptrain.ensemble.predictions import spread_or_own
-from proptrain.problem import pose_problem
+from proptrain.problem import pose_problem, random_of
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.normalisation import Normalisation
@@ -92,7 +92,7 @@ class CorrectAndSmoothClassifier(GraphClassifier):
     ) -> Self:
         """Fit to the features X (n, f), labels y (n,) and graph; see `PTAClassifier.fit`."""
         features = self._features_of(X, reset=True)
-        random = check_random_state(self.random_state)
+        random = random_of(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         codes, train = problem.codes, problem.train
         engine = LocalEngine(problem.graph, self.normalisation)
@@ -117,8 +117,8 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         errors = np.zeros_like(f)
         errors[train] = truth[train] - f[train]
         spread = engine.propagate(errors, self._scheme(), fixed=train)
-        size = np.abs(spread).sum(axis=1, keepdims=True)
-        mean_size = np.abs(errors[train]).sum(axis=1).mean()
+        size = row_sums(np.abs(spread))[:, None]
+        mean_size = size[train].mean()  # those of the known nodes are the errors themselves
         # What is next to nothing is not an error; scaled up it would leave the finite numbers.
         told = size > 1e-30
         corrected = f + np.divide(mean_size, size, out=np.zeros_like(size), where=told) * spread

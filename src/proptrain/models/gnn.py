@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from proptrain.classifier import GraphClassifier, Layout, is_reached, needed
 from proptrain.data.dataset import Features
@@ -17,7 +16,7 @@ from proptrain.data.graph import Graph
 from proptrain.errors import InvalidInputError, unknown_name
 from proptrain.models.networks import DAGNN, GCN, Decoupled, Linear
 from proptrain.models.spread import Spread
-from proptrain.problem import pose_problem
+from proptrain.problem import pose_problem, random_of
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import PPR, Exact, Mean, Power, Scheme
@@ -126,7 +125,7 @@ class GNNClassifier(GraphClassifier):
         self._check_parameters()
         self._warn_of_unheeded()
         features = self._features_of(X, reset=True)
-        random = check_random_state(self.random_state)
+        random = random_of(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         n_features, n_classes = features.shape[1], problem.n_classes
         engine = LocalEngine(problem.graph, self.normalisation)

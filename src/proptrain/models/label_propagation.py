@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import check_random_state
 
 from proptrain.classifier import GraphClassifier, Layout, checksum, is_reached
 from proptrain.data.dataset import Features
@@ -17,7 +16,7 @@ from proptrain.data.knn import has_direction, in_range
 from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import to_distributions
 from proptrain.errors import InvalidInputError, check_count
-from proptrain.problem import Problem, pose_problem
+from proptrain.problem import Problem, pose_problem, random_of
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
 from proptrain.propagate.torch_engine import engine_on
@@ -94,7 +93,7 @@ class LabelPropagationClassifier(GraphClassifier):
         self._check_switches("clamp")
         device = torch_device(self.device)
         features = None if X is None else self._features_of(X, reset=True)
-        random = check_random_state(self.random_state)
+        random = random_of(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())
         self.features_ = features
         self.features_checksum_ = -1 if features is None else checksum(features)

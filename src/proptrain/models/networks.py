@@ -26,7 +26,7 @@ Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Decoupled(Network):
-    """Ā f(X) with a network f of its own: APPNP, PPNP and SGCN differ in f and Ā.
+    """Scores Z = Ā f(X) with a network f of its own: APPNP, PPNP and SGCN differ in f and Ā.
 
     Without ``ensembles`` the graph serves training alone, and a node is told by f (APPNP-noe).
     """

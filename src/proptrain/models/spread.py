@@ -15,7 +15,7 @@ from proptrain.propagate.schemes import Scheme
 
 
 class Spread:
-    """Ā times a signal (n, c), for tensors; gradients flow back through Ā's transpose.
+    """Ā S = Σ_k beta_k Â^k S of a signal S (n, c), for tensors; gradients go back by Ā's transpose.
 
     With ``edge_dropout`` a training step leaves out that share of Â's entries, drawn anew in each
     of the K steps, and scales up the rest, as APPNP's own paper does.

@@ -23,7 +23,7 @@ from proptrain.errors import ClusterError
 from proptrain.kernels import OnStep
 from proptrain.kernels.columns import WIDTHS
 from proptrain.memory import in_words
-from proptrain.propagate.engine import check_signal
+from proptrain.propagate.engine import check_fixed, check_signal, is_large
 from proptrain.propagate.exchange import (
     Step,
     first_pieces,
@@ -33,7 +33,12 @@ from proptrain.propagate.exchange import (
     take_step,
     task_bytes,
 )
-from proptrain.propagate.normalisation import Normalisation, check_normalisation, common_scale
+from proptrain.propagate.normalisation import (
+    Normalisation,
+    check_normalisation,
+    common_scale,
+    extremes_of,
+)
 from proptrain.propagate.schemes import Scheme
 
 Reference = Any
@@ -149,7 +154,7 @@ class ClusterEngine:
         if not mixing or not n_columns:
             return list(sources)
         width = self._width(n_columns, np.dtype(dtype).itemsize)
-        own = self._own_shares(common_scale(self._extreme_degrees, self._kind, dtype))
+        own = self._own_shares(np.dtype(dtype))
         held = [self.crew.put(rows) for rows in self._held(fixed)]
         results: list[list[Reference]] = [[] for _ in sources]
         for first in range(0, n_columns, width):
@@ -210,20 +215,23 @@ class ClusterEngine:
 
     @cached_property
     def _extreme_degrees(self) -> NDArray[np.float64]:
-        """The largest degree and the smallest above 0: a scale depends on no other."""
-        if self._kind != "row":
-            return np.zeros(0)  # on none at all, so none are read
-        degrees = self.graph.degrees
-        largest = degrees.max(initial=0)
-        return np.array([largest, degrees.min(where=degrees > 0, initial=largest)])
+        """What a scale depends on; for all but "row" that is none at all, so none are read."""
+        return extremes_of(self.graph.degrees) if self._kind == "row" else np.zeros(0)
 
-    def _own_shares(self, scale: float) -> list[tuple[Reference, Reference]]:
+    @property
+    def _is_small(self) -> bool:
+        return not is_large(self.n_nodes, self.graph.manifest.n_entries)
+
+    def _own_shares(self, dtype: np.dtype[Any]) -> list[tuple[Reference, Reference]]:
         """Return each block and what it sends, read on first use."""
+        scaled_in = np.dtype(np.float64) if self._is_small else dtype
+        scale = common_scale(self._extreme_degrees, self._kind, scaled_in)
         if not self._shares:
             graph, n_blocks = self.crew.put(self.graph), self.graph.n_blocks
+            how = (self._kind, scale, self._is_small)
             read = [
-                self.crew.call(read_share, *block, n_results=1 + n_blocks, apart=True)
-                for block in ((graph, number, self._kind, scale) for number in range(n_blocks))
+                self.crew.call(read_share, graph, number, *how, n_results=1 + n_blocks, apart=True)
+                for number in range(n_blocks)
             ]
             sends = [
                 self.crew.call(sends_of, *(needs[1 + number] for needs in read))[0]
@@ -234,6 +242,7 @@ class ClusterEngine:
 
     def _held(self, fixed: NDArray[Any] | None) -> list[NDArray[np.int64]]:
         """Return for each block the rows that are put back, counted from its first."""
+        fixed = check_fixed(fixed, self.n_nodes)
         nodes = np.arange(self.n_nodes)[np.zeros(0, np.intp) if fixed is None else fixed]
         order = self.graph.order
         held = np.sort(nodes if order is None else inverse(order)[nodes])
@@ -258,11 +267,11 @@ class ClusterEngine:
         return next(width for width in fitting if width * n_rounds >= n_columns)
 
     def _task_bytes(self, width: int, itemsize: int) -> int:
-        """Return what a step over the largest block may need; of neighbours no two are the same."""
+        """Return what a task over the largest block may need; of neighbours no two are the same."""
         return max(
             task_bytes(
-                min(self.n_nodes, one.n_rows + one.n_entries), one.n_rows, one.n_entries, width,
-                itemsize,
+                self.n_nodes, min(self.n_nodes, one.n_rows + one.n_entries), one.n_rows,
+                one.n_entries, width, itemsize, is_numbered=self._is_small,
             )
             for one in self.graph.manifest.blocks
         )  # fmt: skip

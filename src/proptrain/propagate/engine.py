@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import reprlib
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ from proptrain.propagate.normalisation import (
 from proptrain.propagate.schemes import Scheme
 
 MANY_ENTRIES = 1 << 22
-"""From so many on, an unweighted graph is propagated over without a number for each edge."""
+"""From so many entries of Â on, a graph is propagated over without a number for each of them."""
 
 
 class Engine(Protocol):
@@ -50,8 +51,9 @@ class Engine(Protocol):
         fixed: NDArray[Any] | None = None,
         on_step: OnStep | None = None,
     ) -> NDArray[Any]:
-        """Return Ā signal, shape (n, c), in the signal's floating-point type.
+        """Return Ā S = Σ_k beta_k Â^k S of a signal S (n, c), in its floating-point type.
 
+        H = S, then H <- c_k Â H + (1 - c_k) S for k = 1 … K, by the scheme's ``mixing``.
         Rows in ``fixed`` (indices or a mask) are put back to the signal's after every step.
         ``on_step`` is told the share of the work that has just been done; together they are 1,
         if there are steps and columns at all.
@@ -87,8 +89,8 @@ class LocalEngine:
         fixed: NDArray[Any] | None = None,
         on_step: OnStep | None = None,
     ) -> NDArray[Any]:
-        """Return Ā signal, shape (n, c), in the signal's floating-point type; see `Engine`."""
-        signal = check_signal(signal, self.n_nodes)
+        """Return Ā S = Σ_k beta_k Â^k S of a signal S (n, c), in its type; see `Engine`."""
+        signal, fixed = check_signal(signal, self.n_nodes), check_fixed(fixed, self.n_nodes)
         if self._plain is not None:
             return propagate_plain(self._plain, signal, scheme.mixing, fixed, on_step)
         operator = self.operator_in(signal.dtype)
@@ -122,13 +124,19 @@ class LocalEngine:
         return self._operators[dtype]
 
 
-def _suits_plain(graph: Graph) -> bool:
-    """Tell whether to do without stored numbers: they would be many, and are all the same.
+def is_large(n_nodes: int, n_entries: int) -> bool:
+    """Tell whether a graph, with so many entries in A, is one to do without numbers of entries.
 
-    Small graphs keep them, because sums of numbers that are scaled before round otherwise than
-    the authors' (see docs/deviations.md).
+    Small graphs have them, in all engines: sums of numbers that are scaled before round otherwise
+    than the authors' (see docs/deviations.md), and otherwise than each other.
     """
-    return graph.adjacency.nnz >= MANY_ENTRIES and bool((graph.adjacency.data == 1).all())
+    return n_nodes + n_entries >= MANY_ENTRIES
+
+
+def _suits_plain(graph: Graph) -> bool:
+    """Tell whether to do without stored numbers: they would be many, and weights are all 1."""
+    adjacency = graph.adjacency
+    return is_large(graph.n_nodes, adjacency.nnz) and bool((adjacency.data == 1).all())
 
 
 def check_signal(signal: NDArray[Any], n_nodes: int) -> NDArray[Any]:
@@ -139,6 +147,28 @@ def check_signal(signal: NDArray[Any], n_nodes: int) -> NDArray[Any]:
             f"A signal must have shape (n, c) with one row for each of the graph's {n_nodes:,} "
             f"nodes, got shape {signal.shape}."
         )
+    if signal.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"A signal must be real numbers, got dtype {signal.dtype}. Propagate the real and the "
+            "imaginary part of complex numbers one after the other."
+        )
     if signal.dtype not in (np.float32, np.float64):
         return signal.astype(np.float64)
     return signal
+
+
+def check_fixed(fixed: NDArray[Any] | None, n_nodes: int) -> NDArray[Any] | None:
+    """Return the rows to put back, indices or a mask (n,), or say what is wrong with them."""
+    if fixed is None:
+        return None
+    rows = np.asarray(fixed)
+    if rows.dtype == bool and rows.shape == (n_nodes,):
+        return rows
+    if rows.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if rows.ndim == 1 and rows.dtype.kind in "iu" and 0 <= rows.min() <= rows.max() < n_nodes:
+        return rows
+    raise InvalidInputError(
+        f"Fixed rows must be node indices from 0 to {n_nodes - 1:,} or a mask over the "
+        f"{n_nodes:,} nodes, got {reprlib.repr(rows.tolist())}."
+    )

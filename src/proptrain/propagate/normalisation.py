@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from proptrain.data.degrees import degrees_of
 from proptrain.data.graph import Graph
+from proptrain.data.mapped import forget, parts_of
 from proptrain.errors import GraphError, unknown_name
 from proptrain.kernels import PlainOperator
 
@@ -79,6 +81,23 @@ def common_scale(degrees: NDArray[np.float64], kind: Normalisation, dtype: DType
     return scale
 
 
+def extremes_of(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the smallest degree above 0 and the largest: a scale depends on no other.
+
+    Of degrees in a file no more is at hand than a part.
+
+    >>> extremes_of(np.array([2.0, 0.0, 7.0]))
+    array([2., 7.])
+    """
+    smallest, largest = np.inf, 0.0
+    for rows in parts_of(len(degrees), degrees.itemsize):
+        part = degrees[rows]
+        smallest = float(part.min(where=part > 0, initial=smallest))
+        largest = float(part.max(initial=largest))
+        forget(degrees)
+    return np.array([min(smallest, largest), largest])
+
+
 def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:
     """Return Â (n, n) in float64; a node without neighbours has an empty row unless it has a loop.
 
@@ -93,14 +112,41 @@ def normalise(graph: Graph, kind: Normalisation = "symmetric") -> sp.csr_array:
            [0. , 1. , 0. ]])
     """
     check_normalisation(kind)
-    matrix = sp.csr_array(graph.adjacency, dtype=np.float64)
-    if kind == "symmetric":
-        matrix = sp.csr_array(matrix + sp.eye_array(graph.n_nodes, format="csr"))
-    degrees = np.asarray(matrix.sum(axis=1), dtype=np.float64)
-    if kind == "row":
-        return sp.csr_array(sp.diags_array(_power_or_zero(degrees, -1.0)) @ matrix)
-    factor = sp.diags_array(_power_or_zero(degrees, -0.5))
-    return sp.csr_array(factor @ matrix @ factor)
+    adjacency = graph.adjacency
+    entries = (adjacency.indptr, adjacency.indices, adjacency.data)
+    factors = factors_of(degrees_of(adjacency.indptr, adjacency.data), kind)
+    return numbered_rows(*entries, *factors, loops=kind == "symmetric")
+
+
+def numbered_rows(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    weights: NDArray[Any] | None,
+    out: NDArray[np.float64],
+    into: NDArray[np.float64],
+    *,
+    loops: bool,
+    top: int = 0,
+) -> sp.csr_array:
+    """Return rows of Â, those from ``top`` on, with a number for each entry, in float64.
+
+    ``indptr`` and ``indices`` are of the same rows of A, and may point into more; ``weights`` are
+    None if all are 1. ``out`` are the factors of these rows, ``into`` those of all columns.
+
+    >>> half = np.full(2, 0.5)
+    >>> entries = (np.array([0, 1]), np.array([0]), None)
+    >>> numbered_rows(*entries, half[:1], half, loops=True, top=1).toarray()
+    array([[0.25, 0.25]])
+    """
+    own, shape = slice(int(indptr[0]), int(indptr[-1])), (len(out), len(into))
+    data = np.ones(own.stop - own.start) if weights is None else weights[own].astype(np.float64)
+    rows = sp.csr_array((data, indices[own], indptr - indptr[0]), shape=shape)
+    if loops:
+        rows = sp.csr_array(rows + sp.eye_array(*shape, k=top, format="csr"))
+    numbers = np.repeat(out, np.diff(rows.indptr))
+    numbers *= rows.data
+    numbers *= into[rows.indices]
+    return sp.csr_array((numbers, rows.indices, rows.indptr), shape=shape)
 
 
 def _power_or_zero(degrees: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:

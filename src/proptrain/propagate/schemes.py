@@ -37,7 +37,7 @@ class Scheme(Protocol):
 
     @property
     def mixing(self) -> tuple[float, ...]:
-        """The numbers c_1 … c_K."""
+        """The numbers c_1 … c_K, from 0 to 1; H <- c_k Â H + (1 - c_k) S is step k."""
         ...
 
 
@@ -58,7 +58,7 @@ class PPR:
 
     @property
     def mixing(self) -> tuple[float, ...]:
-        """The numbers c_1 … c_K."""
+        """The numbers c_k = 1 - alpha for k = 1 … K."""
         return (1 - self.alpha,) * self.steps
 
 
@@ -77,7 +77,7 @@ class Power:
 
     @property
     def mixing(self) -> tuple[float, ...]:
-        """The numbers c_1 … c_K."""
+        """The numbers c_k = 1 for k = 1 … K."""
         return (1.0,) * self.steps
 
 
@@ -85,8 +85,8 @@ class Power:
 class Mean:
     """The uniform mean of Â^0 … Â^K, as in LightGCN: c_k = k / (k + 1).
 
-    >>> coefficients(Mean(steps=3))
-    array([0.25, 0.25, 0.25, 0.25])
+    >>> Mean(steps=3).mixing, coefficients(Mean(steps=3))
+    ((0.5, 0.6666666666666666, 0.75), array([0.25, 0.25, 0.25, 0.25]))
     """
 
     steps: int = 10
@@ -96,7 +96,7 @@ class Mean:
 
     @property
     def mixing(self) -> tuple[float, ...]:
-        """The numbers c_1 … c_K."""
+        """The numbers c_k = k / (k + 1) for k = 1 … K."""
         return tuple(k / (k + 1) for k in range(1, self.steps + 1))
 
 
@@ -106,8 +106,8 @@ class Heat:
 
     The coefficients kept are scaled to sum to 1, so that the cut loses no mass.
 
-    >>> coefficients(Heat(t=1.0, steps=2))
-    array([0.4, 0.4, 0.2])
+    >>> Heat(t=1.0, steps=2).mixing, coefficients(Heat(t=1.0, steps=2))
+    ((0.3333333333333333, 0.6), array([0.4, 0.4, 0.2]))
     """
 
     t: float = 5.0
@@ -122,7 +122,10 @@ class Heat:
 
     @property
     def mixing(self) -> tuple[float, ...]:
-        """The numbers c_1 … c_K."""
+        """The numbers c_k = 1 - 1 / T_k for k = 1 … K, with T_k = 1 + t / (K + 1 - k) · T_(k-1).
+
+        T_0 = 1; T_K is the sum of all t^k / k!, by Horner's rule.
+        """
         # Horner: 1 + t/1 (Â + t/2 (Â² + …)), innermost first, each level scaled to sum to 1.
         numbers, total = [], 1.0
         for k in range(self.steps, 0, -1):
@@ -167,7 +170,10 @@ class Exact:
 
     @property
     def mixing(self) -> tuple[float, ...]:
-        """The numbers c_1 … c_K."""
+        """The numbers c_k = 1 - alpha for k = 1 … K, with K = ⌈log(tol / 2) / log(1 - alpha)⌉.
+
+        For alpha = 1 a step is enough.
+        """
         return (1 - self.alpha,) * self._n_steps
 
     @property
@@ -180,7 +186,9 @@ class Exact:
 
 
 def coefficients(scheme: Scheme) -> NDArray[np.float64]:
-    """Return beta_0 … beta_K of Ā = Σ beta_k Â^k (appendix A); they sum to 1.
+    """Return beta_0 … beta_K of Ā = Σ_k beta_k Â^k (appendix A), shape (K+1,); they sum to 1.
+
+    beta_0 = 1 - c_K, and of j steps back, beta_j = c_K c_(K-1) … c_(K-j+1) (1 - c_(K-j)); c_0 = 0.
 
     >>> coefficients(PPR(alpha=0.5, steps=2))
     array([0.5 , 0.25, 0.25])

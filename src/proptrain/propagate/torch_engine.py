@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
 from proptrain.kernels import OnStep
-from proptrain.propagate.engine import Engine, LocalEngine, check_signal
+from proptrain.propagate.engine import Engine, LocalEngine, check_fixed, check_signal
 from proptrain.propagate.normalisation import Normalisation, check_normalisation, normalise
 from proptrain.propagate.schemes import Scheme
 from proptrain.torch_sparse import torch_csr
@@ -44,10 +44,10 @@ class TorchEngine:
         on_step: OnStep | None = None,
     ) -> NDArray[Any]:
         """Return Ā signal, shape (n, c), in the signal's floating-point type."""
-        signal = check_signal(signal, self.n_nodes)
+        signal, fixed = check_signal(signal, self.n_nodes), check_fixed(fixed, self.n_nodes)
         start = torch.tensor(signal, device=self.device)
         operator = self._operator_in(signal.dtype)
-        held = None if fixed is None else torch.tensor(np.asarray(fixed), device=self.device)
+        held = None if fixed is None else torch.tensor(fixed, device=self.device)
         state = start.clone()
         for neighbours in scheme.mixing:
             state = neighbours * (operator @ state) + (1 - neighbours) * start

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from proptrain.insight.explanation import (
     can_explain,
     class_factors,
+    is_by_labels,
     neighbours_signal,
+    rounds_after_first,
     trust_in_labels,
 )
 from proptrain.report.neighbourhood import class_marks
@@ -31,11 +33,12 @@ from proptrain.report.svg import clean_text
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
+    from proptrain.report.parts import Suspect
 
 MOST_NODES = 20_000
 """Larger graphs get a page without their nodes."""
-MOST_BYTES = 7_000_000
-"""For all that is kept of the nodes; the rest of a page takes less than a million."""
+MOST_BYTES = 6_500_000
+"""For all that is kept of the nodes; the rest of a page takes less than 1.5 MB."""
 _FINE, _COARSE = 500_000, 2_000_000  # numbers of the network's that are kept in 2 bytes, in 1
 _N_TOLD = 5
 """So many classes of each node are kept with their probabilities."""
@@ -55,6 +58,8 @@ class Explorable:
     """Says what is rounded."""
     content: str
     """The data, as JSON that may stand in a script element."""
+    about_labels: str = ""
+    """Says which soft label it is, where a model has several."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ def explorable_of(
             "f": None if kept is None else _in_units(kept, np.uint16 if fine else np.uint8),
             "fUnit": 65535 if fine else 255,
             "factors": class_factors(classifier).tolist(),
+            "byLabels": is_by_labels(classifier),
         }
     )
     if (size := len(content.encode())) > MOST_BYTES:
@@ -109,7 +115,57 @@ def explorable_of(
             f"{MOST_BYTES / 1e6:.1f} MB that a page may hold. “proptrain explain” tells any node."
         )
     has_predictions = kept is not None
-    return Explorable(n_nodes, has_predictions, _rounding(fine, has_predictions), content)
+    rounding, about = _rounding(fine, has_predictions), _about_labels(classifier)
+    return Explorable(n_nodes, has_predictions, rounding, content, about)
+
+
+def audited_json(suspects: Sequence[Suspect]) -> str:
+    """Return what an audit found of each label, as JSON that may stand in a script element."""
+    classes = sorted({suspect.suggested for suspect in suspects})
+    code_of = {name: code for code, name in enumerate(classes)}
+    # 0 was not judged, 1 was, 2 is a suspect.
+    found = [one.is_judged * (1 + one.is_suspect) for one in suspects]
+    evidence: dict[str, list[float | None]] = {
+        "suspicion": [one.suspicion for one in suspects],
+        "crossFitted": [one.cross_fitted for one in suspects],
+        "others": [one.others for one in suspects],
+    }
+    return script_json(
+        {
+            "classes": classes,
+            "nodes": _bytes(np.array([one.node for one in suspects], dtype=np.uint16)),
+            "suggested": _bytes(
+                np.array([code_of[s.suggested] for s in suspects], dtype=np.uint16)
+            ),
+            "found": _bytes(np.array(found, dtype=np.uint8)),
+            **{name: _shares_or_none(shares) for name, shares in evidence.items()},
+        }
+    )
+
+
+def _shares_or_none(shares: Sequence[float | None]) -> str:
+    """Return shares between 0 and 1 in units of 1/65534; 65535 stands for none."""
+    units = [65535 if share is None else round(65534 * share) for share in shares]
+    return _bytes(np.array(units, dtype=np.uint16))
+
+
+def _about_labels(classifier: GraphClassifier) -> str:
+    rounds = rounds_after_first(classifier)
+    if rounds is None:
+        return ""
+    first = "each label as far as it is trusted, and before classes are balanced and masses scaled."
+    if is_by_labels(classifier):
+        return (
+            f"This is the soft label of PTA+, {first} Labels alone told more than what was learnt, "
+            "so balanced soft labels are averaged in the place of predictions."
+        )
+    if rounds == 0:
+        return f"This is the soft label of PTA+, {first}"
+    learn = "1 further round learns" if rounds == 1 else f"{rounds} further rounds learn"
+    return (
+        f"This is the soft label of PTA+’s first round, {first} Its {learn} from predictions, "
+        "which these labels do not show."
+    )
 
 
 def _rounding(fine: bool, kept: bool) -> str:

@@ -1,4 +1,4 @@
-"""The page about one model: what it tells, how good it is, and every node explained."""
+"""The page about one model: what it predicts, how good it is, and every node explained."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proptrain.experiments.versions import software
-from proptrain.insight.calibration import N_BINS, reliability, share_right, with_temperature
+from proptrain.insight.calibration import FEWEST, N_BINS, reliability, share_right, with_temperature
+from proptrain.insight.explanation import is_by_labels
 from proptrain.report.explore import explorable_of, short_name
 from proptrain.report.page import Report
 from proptrain.report.parts import ClassRow, ReliabilityCurve, Suspect
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
     from proptrain.insight.audit import Audit
 
-FEWEST_JUDGED = 20
-"""Of fewer nodes no reliability is drawn: it would be chance."""
 MOST_CLASSES = 200
 """Of more, the largest are listed, and no confusion matrix is drawn: nobody could read it."""
 _NODES_PER_BIN = 20
@@ -70,7 +69,17 @@ def suspects_of(
     given, suggested = (
         np.searchsorted(audit.classes, labels) for labels in (audit.given, audit.suggested)
     )
-    columns = (audit.nodes, given, suggested, audit.suspicion, audit.suspect)
+    rows = np.arange(len(given))
+    columns = (
+        audit.nodes,
+        given,
+        suggested,
+        audit.suspicion,
+        audit.suspect,
+        audit.judged,
+        audit.cross_fitted[rows, given],
+        audit.others[rows, given],
+    )
     return tuple(
         Suspect(
             node=node,
@@ -79,8 +88,11 @@ def suspects_of(
             suggested=called[new],
             suspicion=suspicion,
             is_suspect=is_suspect,
+            is_judged=is_judged,
+            cross_fitted=cross_fitted if is_judged else None,
+            others=others,
         )
-        for node, old, new, suspicion, is_suspect in zip(
+        for node, old, new, suspicion, is_suspect, is_judged, cross_fitted, others in zip(
             *(column.tolist() for column in columns), strict=True
         )
     )
@@ -93,7 +105,7 @@ def reliability_curves(
 
     There are up to 15 bins, fewer for few nodes; of fewer than 20 nodes there is no curve at all.
     """
-    if len(codes) < FEWEST_JUDGED:
+    if len(codes) < FEWEST:
         return ()
     n_bins = int(np.clip(len(codes) // _NODES_PER_BIN, 4, N_BINS))
     before, after = told, with_temperature(told, temperature)
@@ -106,7 +118,7 @@ def reliability_curves(
             bins.error,
         )
         for name, bins in (
-            ("as told", reliability(before, codes, n_bins)),
+            ("as predicted", reliability(before, codes, n_bins)),
             ("calibrated", reliability(after, codes, n_bins)),
         )
     )
@@ -133,39 +145,61 @@ def _trained(classifier: GraphClassifier, n_trainings: int) -> str:
         else ""
     )
     if n_trainings == 1:
-        return f"This model, epoch by epoch.{mean}"
+        return f"This model, epoch by epoch.{mean}{_outdone(classifier)}"
     return (
         f"Its {n_trainings} trainings one after another, epoch by epoch; each round learns from "
-        f"what the one before it tells.{mean} {_counting(classifier, n_trainings)}"
+        f"what the one before it predicts.{mean}{_outdone(classifier)}"
+        f"{_counting(classifier, n_trainings)}"
+    )
+
+
+def _outdone(classifier: GraphClassifier) -> str:
+    """Say that labels alone told more, if they did."""
+    if not is_by_labels(classifier):
+        return ""
+    return (
+        " Labels alone clearly told more than all that was learnt from the features, so what is "
+        "predicted comes from them; only new nodes without edges are told by what was learnt."
     )
 
 
 def _counting(classifier: GraphClassifier, n_trainings: int) -> str:
-    """Say which of the trainings count: all of them, or those of one round."""
+    """Say which of the trainings count: all of them, those of one round, or none."""
+    if is_by_labels(classifier):
+        return ""
     if getattr(classifier, "n_kept_", n_trainings) == n_trainings:
-        return "What all of them tell counts."
+        return " What all of them predict counts."
     n_rounds = getattr(classifier, "n_rounds", 0) + 1
     # With stopping nodes the first may count alone; without, all are equally long.
     n_epochs, last = (getattr(classifier, name) for name in ("n_iter_", "best_epoch_"))
     place = 0 if classifier.stopping_.size else last * n_rounds // n_epochs
-    return f"What round {place + 1} of {n_rounds} tells counts."
+    return f" What round {place + 1} of {n_rounds} predicts counts."
 
 
 def _subtitle(classifier: GraphClassifier) -> str:
     n_nodes, n_labels = classifier.graph_.n_nodes, int((classifier.given_ >= 0).sum())
-    known = f"{n_labels:,} of {n_nodes:,} nodes had a label; the model tells all of them."
+    known = f"{n_labels:,} of {n_nodes:,} nodes had a label; the model predicts a class for all."
     right = _right_on_stopping(classifier)
     if right is None:
         return known
     return (
-        f"{known} It tells {right:.1%} of the {classifier.stopping_.size:,} stopping nodes right, "
-        "whose labels it was not trained on. They decided when training stopped, so expect "
+        f"{known} It is right on {percent(right)} of the {classifier.stopping_.size:,} stopping "
+        "nodes, whose labels it was not trained on. They decided when training stopped, so expect "
         "somewhat less of others; “proptrain evaluate” measures it."
     )
 
 
 def _right_on_stopping(classifier: GraphClassifier) -> float | None:
     return share_right(classifier.label_distributions_, classifier.given_, classifier.stopping_)
+
+
+def percent(share: float) -> str:
+    r"""Write a share as everything in the page does.
+
+    >>> percent(0.789)
+    '78.9\xa0%'
+    """
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
 
 
 def _facts(classifier: GraphClassifier) -> tuple[tuple[str, str], ...]:
@@ -175,9 +209,9 @@ def _facts(classifier: GraphClassifier) -> tuple[tuple[str, str], ...]:
         ("Edges", f"{classifier.graph_.n_edges:,}"),
         ("Classes", f"{len(classifier.classes_):,}"),
         ("Training labels", f"{int((classifier.given_ >= 0).sum()) - n_stop:,}"),
-        ("Reached by a label", f"{classifier.reached_.mean():.1%}"),
+        ("Reached by a label", percent(classifier.reached_.mean())),
     ]
-    return (*facts, *([("Right on stopping", f"{right:.1%}")] if right is not None else []))
+    return (*facts, *([("Right on stopping", percent(right))] if right is not None else []))
 
 
 def _class_rows(classifier: GraphClassifier) -> tuple[ClassRow, ...]:

@@ -42,8 +42,8 @@ _MARGINS = (84.0, 32.0)
 _LINE = 14.0  # height of a line of the legend
 _SMALLEST, _LARGEST = 5.5, 13.0  # half the size of a node, in units
 _KEY = (
-    "Squares are labels that came, with their share of the soft label; circles are other nodes,",
-    "by the class they are told. The larger, the more it counts. Lines are edges.",
+    "Squares are labels, with their share of the soft label; circles are other nodes, by the class",
+    "predicted. The larger, the more it counts. Lines are edges.",
 )
 
 
@@ -56,6 +56,8 @@ class Picture:
     """(m,) what each node is called."""
     classes: tuple[int, ...]
     """(m,) the code of each node's class: the label that was trained on, else what is told."""
+    is_label: tuple[bool, ...]
+    """(m,) whether a node is there with its label: one that counts, or one that it holds."""
     class_names: tuple[str, ...]
     """(C,) what the codes stand for."""
     title: str
@@ -124,14 +126,14 @@ def _draw_node(axes: Axes, picture: Picture, place: int, x: float, y: float) -> 
     """Draw one node with the mark of its class; returns how far it reaches from its middle."""
     share, code = float(picture.shown.label_shares[place]), picture.classes[place]
     size = _half_size(share or float(picture.shown.weights[place]))
-    if share:
+    if picture.is_label[place]:
         axes.add_patch(Rectangle((x - size, y - size), 2 * size, 2 * size, **_look(code)))
     else:
         axes.add_patch(Circle((x, y), size, **_look(code)))
     _write(axes, x, y, class_marks(picture.class_names)[code], fontsize=7.5)
     if place > 0:
         return size
-    ring = (math.sqrt(2) if share else 1) * size + 4
+    ring = (math.sqrt(2) if picture.is_label[place] else 1) * size + 4
     axes.add_patch(Circle((x, y), ring, fill=False, edgecolor=INK, linewidth=1.2))
     return ring
 
@@ -194,18 +196,22 @@ def picture_of(
 ) -> Picture:
     """Return the picture of an explained node's neighbourhood."""
     shown = neighbourhood_of(classifier.graph_, explanation)
+    is_label = shown.label_shares > 0
+    is_label[0] |= explanation.holds_label
     codes = classifier.label_distributions_[shown.nodes].argmax(axis=1)
-    codes = np.where(shown.label_shares > 0, classifier.given_[shown.nodes], codes)
-    first = explanation.labels.nodes[:3].tolist()
-    shares = explanation.labels.shares.sum(axis=1).tolist()
+    codes = np.where(is_label, classifier.given_[shown.nodes], codes)
+    first = explanation.sources.nodes[:3].tolist()
+    shares = explanation.sources.shares.sum(axis=1).tolist()
     sources = [
         f"{name_of(one)} {100 * share:.0f} %" for one, share in zip(first, shares, strict=False)
     ]
-    labels = f"; labels: {', '.join(sources)}." if sources else "."
+    which = "other labels" if explanation.holds_label else "labels"
+    labels = f"; {which}: {', '.join(sources)}." if sources else "."
     return Picture(
         shown=shown,
         names=tuple(str(name_of(one)) for one in shown.nodes.tolist()),
         classes=tuple(codes.tolist()),
+        is_label=tuple(is_label.tolist()),
         class_names=tuple(str(name) for name in classifier.classes_),
-        title=f"Neighbourhood of {name_of(explanation.node)}, told {explanation.told}{labels}",
+        title=f"Neighbourhood of {name_of(explanation.node)}, predicted {explanation.told}{labels}",
     )

@@ -85,7 +85,7 @@ def render_report(report: Report) -> str:
     from markupsafe import Markup
 
     from proptrain.report import parts, plots
-    from proptrain.report.explore import Explorable
+    from proptrain.report.explore import Explorable, audited_json
 
     history = report.history if report.history and report.history.stop_loss else None
     explorable = report.explore if isinstance(report.explore, Explorable) else None
@@ -108,16 +108,19 @@ def render_report(report: Report) -> str:
             if report.confusion is None
             else Markup(plots.confusion_plot(report.confusion, report.class_names))
         ),
+        n_drawn_classes=plots.MOST_DRAWN_CLASSES,
         reliability_svg=(
             Markup(parts.reliability_plot(report.reliability)) if report.reliability else None
         ),
         judged_any=any(row.n_held_out for row in report.classes),
         suspects=report.suspects[:MOST_SUSPECTS],
         n_suspect=sum(suspect.is_suspect for suspect in report.suspects),
+        n_unjudged=sum(not suspect.is_judged for suspect in report.suspects),
         # These are ours, and JSON that was made to stand in a script.
         script=None if script is None else Markup(script),
         script_hash=None if script is None else _hash_of(script),
         content=Markup(explorable.content) if explorable else None,
+        audited=(Markup(audited_json(report.suspects)) if explorable and report.suspects else None),
     )
 
 

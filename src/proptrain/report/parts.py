@@ -27,6 +27,12 @@ class Suspect:
     """How likely the given label is wrong, from 0 to 1."""
     is_suspect: bool = False
     """Whether so much speaks against it that it would be replaced."""
+    is_judged: bool = True
+    """Whether anybody else knows its class; of the only label of a class nothing can be said."""
+    cross_fitted: float | None = None
+    """What speaks for the given class: models that have not seen the label, from 0 to 1."""
+    others: float | None = None
+    """The same of the other labels, spread over the graph."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +93,8 @@ def reliability_plot(curves: Sequence[ReliabilityCurve]) -> str:
             axes.plot([], [], **look, markersize=5, label=curve.name)
         axes.set_xlim(0, 102)
         axes.set_ylim(0, 102)
-        axes.set_xlabel("probability told, %", labelpad=4)
-        axes.set_ylabel("told right, %", labelpad=4)
+        axes.set_xlabel("predicted probability, %", labelpad=4)
+        axes.set_ylabel("predicted right, %", labelpad=4)
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
         errors = ", ".join(f"{curve.name} {100 * curve.error:.1f} %" for curve in curves)
         return inline_svg(figure, "reliability", f"Calibration error: {errors}.")

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from proptrain.train.loop import History
 
 _MOST_NUMBERED_CLASSES = 20
+MOST_DRAWN_CLASSES = 40
+"""Of more, a confusion matrix has those that are confused most often: all could not be read, and
+those of 200 classes would take 5 MB."""
 _DEEPEST_SHADE = 0.6  # opacity; text stays readable on it, light or dark
 
 
@@ -98,7 +101,7 @@ def confusion_plot(matrix: NDArray[Any], class_names: Sequence[str]) -> str:
     """Draw how many nodes of each true class (rows) are told to be of each class (columns).
 
     Shape (C, C). Shading grows with the share of the true class; counts are written into the
-    cells of up to 20 classes.
+    cells of up to 20 classes. Of more than 40 classes, those confused most often are drawn.
     """
     counts, n_classes = np.asarray(matrix), len(class_names)
     if n_classes == 0 or counts.shape != (n_classes, n_classes):
@@ -106,8 +109,12 @@ def confusion_plot(matrix: NDArray[Any], class_names: Sequence[str]) -> str:
             f"The confusion matrix must have a row and a column for each class name, got shape "
             f"{counts.shape} and {n_classes} names."
         )
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    label = _described(counts)
+    drawn = most_confused(counts)
+    counts, shares, n_classes = counts[drawn][:, drawn], shares[drawn][:, drawn], len(drawn)
     with style():
-        names = [shortened(name) for name in class_names]
+        names = [shortened(class_names[code]) for code in drawn.tolist()]
         size = FONT_SIZE if n_classes <= _MOST_NUMBERED_CLASSES else FONT_SIZE * 0.75
         name_width = text_width(names, size)
         left, right = name_width + 26, 4.0
@@ -117,7 +124,7 @@ def confusion_plot(matrix: NDArray[Any], class_names: Sequence[str]) -> str:
             [side], left=left, bottom=slant + 34, width=max(left + side + right, 150)
         )
         axes.set_position(position(figure, left, 4, side, side))
-        _draw_cells(axes, counts)
+        _draw_cells(axes, shares)
         if n_classes <= _MOST_NUMBERED_CLASSES:
             _write_counts(axes, counts, cell)
         slanted: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
@@ -126,13 +133,32 @@ def confusion_plot(matrix: NDArray[Any], class_names: Sequence[str]) -> str:
         middle = side / 2
         _write(axes, "predicted class", middle, -(slant + 26), ha="center")
         _write(axes, "true class", -(left - 8), middle, ha="center", rotation=90)
-        right_count, total = int(np.trace(counts)), int(counts.sum())
-        return inline_svg(
-            figure,
-            "confusion",
-            f"Confusion matrix of {n_classes} classes: {right_count:,} of {total:,} nodes lie on "
-            f"the diagonal, where the predicted class is the true one.",
-        )
+        return inline_svg(figure, "confusion", label)
+
+
+def most_confused(matrix: NDArray[Any], most: int = MOST_DRAWN_CLASSES) -> NDArray[np.int64]:
+    """Return the classes that most nodes are wrongly taken for or wrongly taken from, in order.
+
+    >>> most_confused(np.array([[5, 0, 0], [0, 5, 1], [0, 2, 5]]), most=2)
+    array([1, 2])
+    """
+    right = np.diagonal(matrix)
+    wrong = matrix.sum(axis=0) + matrix.sum(axis=1) - 2 * right
+    # Of those that are never wrong, the largest.
+    return np.sort(np.lexsort((-right, -wrong))[:most])
+
+
+def _described(counts: NDArray[Any]) -> str:
+    n_classes, right, total = len(counts), int(np.trace(counts)), int(counts.sum())
+    which = (
+        f"; the {MOST_DRAWN_CLASSES} classes that are confused most often are drawn"
+        if n_classes > MOST_DRAWN_CLASSES
+        else ""
+    )
+    return (
+        f"Confusion matrix of {n_classes} classes: {right:,} of {total:,} nodes lie on the "
+        f"diagonal, where the predicted class is the true one{which}."
+    )
 
 
 # --- accuracy -----------------------------------------------------------------------------------
@@ -243,10 +269,9 @@ def _mark_epoch(panels: Sequence[Axes], epoch: int, n_epochs: int) -> None:
 # --- confusion ----------------------------------------------------------------------------------
 
 
-def _draw_cells(axes: Axes, counts: NDArray[Any]) -> None:
-    n_classes = len(counts)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    rows, columns = np.nonzero(counts)
+def _draw_cells(axes: Axes, shares: NDArray[Any]) -> None:
+    n_classes = len(shares)
+    rows, columns = np.nonzero(shares)
     corners = np.column_stack([columns, rows]) - 0.5
     cells = [Rectangle((x, y), 1, 1) for x, y in corners]
     colours = np.tile(matplotlib.colors.to_rgba(BLUE), (len(cells), 1))

@@ -53,6 +53,22 @@ class Adam:
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `state` returned."""
-        self._n_steps = int(state["steps"][0])
+        self._n_steps = steps_of(state["steps"])
         for place, (mean, square) in enumerate(zip(self._means, self._squares, strict=True)):
-            mean[:], square[:] = state[f"mean{place}"], state[f"square{place}"]
+            mean[:] = checked_moment(state[f"mean{place}"], mean.shape)
+            square[:] = checked_moment(state[f"square{place}"], mean.shape)
+
+
+def steps_of(told: NDArray[Any]) -> int:
+    """Return a count of steps that an optimiser has told."""
+    (n_steps,) = told.ravel().tolist()
+    if n_steps != int(n_steps) or not 0 <= n_steps < 1 << 53:
+        raise ValueError(f"steps must be a number from 0 on, got {n_steps}")
+    return int(n_steps)
+
+
+def checked_moment(told: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return a mean that an optimiser has told of, if it is one of weights of this shape."""
+    if told.shape != shape or told.dtype != np.float32 or not np.isfinite(told).all():
+        raise ValueError(f"the means of an optimiser must be finite, of 32 bits and shape {shape}")
+    return told

@@ -19,7 +19,7 @@ from proptrain.train.predictor import Network, coins
 from proptrain.train.snapshot import named, random_to_json, set_random, unnamed
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.team import ALONE, Team, range_of, rows_within
-from proptrain.train.weighting import Weighting
+from proptrain.train.weighting import Weighting, weights_of
 
 if TYPE_CHECKING:
     from proptrain.train.loop import TrainSettings
@@ -125,7 +125,8 @@ class BatchLearner:
         own, told = rows_within(self._own, rows), 0.0
         if len(own):
             log_f, f = self._forward(own, drop=self._model.drops)
-            loss = self._targets(self._soft_labels, own).loss(log_f, self._weighting(f, epoch))
+            weights = weights_of(self._weighting, f, epoch)
+            loss = self._targets(self._soft_labels, own).loss(log_f, weights)
             told = loss.item()
             loss = loss * (len(self._trained_rows) / len(rows))
             loss.backward()  # type: ignore[no-untyped-call]

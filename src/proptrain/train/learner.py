@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,8 +17,9 @@ from proptrain.kernels import agreement, count_alike
 from proptrain.train.backend import Backend
 from proptrain.train.loss import soft_label_loss
 from proptrain.train.predictor import Network
+from proptrain.train.snapshot import named, random_to_json, set_random, unnamed
 from proptrain.train.stopping import StoppingNodes
-from proptrain.train.weighting import Weighting
+from proptrain.train.weighting import Weighting, weights_of
 
 if TYPE_CHECKING:
     from proptrain.train.loop import TrainSettings
@@ -44,7 +46,7 @@ class Learner:
             targets = Targets(soft_labels[rows], settings.loss_weight, backend)
             return Forward(model, features, rows, backend), targets
 
-        self._weighting = weighting
+        self._model, self._weighting = model, weighting
         self._judge, self._judged = measured(judged)
         # Without dropout the forward that judges one step is the forward of the next. With it, a
         # step has a forward of its own, in which only the nodes with a soft label count.
@@ -60,7 +62,7 @@ class Learner:
     def step(self, epoch: int) -> float:
         """Make the step of an epoch; returns the loss that it was made with."""
         log_f, f = self._known or self._practise(drop=not self._is_shared)
-        loss = self._trained.loss(log_f, self._weighting(f, epoch))
+        loss = self._trained.loss(log_f, weights_of(self._weighting, f, epoch))
         train_loss = finite(loss.item() + self._optimiser.penalty(), epoch)
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
@@ -74,6 +76,18 @@ class Learner:
         told = f.cpu().numpy()
         stop_loss = self._stop_targets.loss(log_f).item()
         return stop_loss, self._judged.agreement(told), self._stop.accuracy(told)
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what the next epoch depends on beside the weights: arrays, and what JSON holds."""
+        random = random_to_json(self._model.random)
+        return named("optimiser", self._optimiser.state()), {"dropout": random}
+
+    def go_on(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned; what is known of the weights is found out again."""
+        if "batches" in numbers:
+            raise ValueError("it is of a training in batches")
+        self._optimiser.set_state(unnamed("optimiser", arrays))
+        set_random(self._model.random, numbers["dropout"])
 
 
 def rows_with_mass(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
@@ -14,20 +14,21 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.errors import InvalidInputError
-from proptrain.kernels.threads import counting_tiny_as_zero
+from proptrain.data.sound import sound_matrix
+from proptrain.errors import InvalidInputError, NotEnoughMemoryError
+from proptrain.kernels.threads import are_worth_it, counting_tiny_as_zero
+from proptrain.memory import available_memory, in_words
 from proptrain.train.backend import KERNELS, Backend
 from proptrain.train.batches import BatchLearner
 from proptrain.train.learner import Learner, finite
-from proptrain.train.predictor import Network, Predictor
+from proptrain.train.predictor import Network, Predictor, Weights, with_weights
 from proptrain.train.products import FeatureMatrix, class_probabilities
-from proptrain.train.snapshot import Keeper, Snapshot, named, unnamed
+from proptrain.train.resuming import epochs_of, go_on, snapshot_of
+from proptrain.train.snapshot import Keeper, Snapshot, unnamed
 from proptrain.train.stopping import EarlyStopping, MeanOfEpochs, StoppingNodes
 from proptrain.train.team import ALONE, Team
+from proptrain.train.threads import ONE_THREAD
 from proptrain.train.weighting import Adaptive, Weighting, gamma_of
-
-Weights: TypeAlias = dict[str, NDArray[np.float32]]
-"""By name; of a `Predictor` weight1 (f, h), bias1 (h,), weight2 (h, C) and bias2 (C,)."""
 
 OnEpoch: TypeAlias = Callable[[int, float], None]
 
@@ -117,6 +118,8 @@ class History:
 class Trained:
     """The best weights of a predictor, and how it came to them.
 
+    Shapes of the weights, by name: weight1 (f, h), bias1 (h,), weight2 (h, C), bias2 (C,).
+
     >>> Trained(weights={}, best_epoch=1, history=History(gamma=(0.0, 0.01))).history.gamma[1]
     0.01
     """
@@ -151,7 +154,7 @@ def train_predictor(
     other nodes too. ``backend`` computes. With a ``batch_size`` an epoch is a step for each batch
     of so many nodes with a soft label, shuffled by the seed; features and soft labels may then lie
     in files (`numpy.memmap`), and no more than a batch of them is in memory. With batches several
-    processes can train together (``team``), and a ``keeper`` has a snapshot after each epoch, from
+    processes can train together (``team``). A ``keeper`` has a snapshot after each epoch, from
     which the same call goes on elsewhere. ``on_epoch`` is told each epoch's number and stopping
     accuracy, for a progress bar. Who knows which rows have a soft label gives them, ascending
     (``trained_rows``): all soft labels are read to find them otherwise.
@@ -168,11 +171,13 @@ def train_predictor(
     array([0, 1, 0, 1])
     """
     settings, weighting = settings or TrainSettings(), weighting or Adaptive()
+    features = sound_matrix(features, "Features")
     _check_shapes(features, soft_labels, stop.soft_labels)
     _check_together(stop, settings, network, backend, batch_size, team, keeper)
     sizes = features.shape[1], soft_labels.shape[1]
+    _check_room(*sizes, settings.n_hidden)
     new = network or _two_layers(backend, *sizes, settings)
-    model = _with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
+    model = with_weights(new(torch.Generator().manual_seed(seed)), initial_weights)
     parts = (model, features, soft_labels, stop, weighting, settings, backend)
     learner = (
         Learner(*parts, trained_rows)
@@ -181,8 +186,8 @@ def train_predictor(
     )
     stopping, epochs = _ending(settings), []
     if keeper is not None and (before := keeper.load()) is not None:
-        epochs = _go_on(before, model, learner, stopping)
-    with _one_thread_if(sp.issparse(features)), counting_tiny_as_zero():
+        epochs = go_on(before, model, learner, stopping)
+    with _torch_threads(features, settings.n_hidden, batch_size, team), counting_tiny_as_zero():
         for epoch in range(len(epochs), 0 if stopping.has_ended else settings.max_epochs):
             train_loss = learner.step(epoch)
             stop_loss, agreed, accuracy = learner.judge()
@@ -193,12 +198,21 @@ def train_predictor(
                 on_epoch(epoch, accuracy)
             is_over = stopping.is_over(epoch, accuracy, stop_loss, model)
             if keeper is not None:
-                keeper.save(_snapshot(model, learner, stopping, epochs))
+                keeper.save(snapshot_of(model, learner, stopping, epochs))
             if is_over:
                 break
     stopping.restore(model)
     weights = {name: value.cpu().numpy().copy() for name, value in model.state_dict().items()}
     return Trained(weights, stopping.best_epoch, History(*zip(*epochs, strict=True)))
+
+
+def _torch_threads(
+    features: Any, n_hidden: int, batch_size: int | None, team: Team
+) -> AbstractContextManager[None]:
+    """Return what has torch compute in one thread, unless its own product is worth several."""
+    n_rows = min(features.shape[0], batch_size or features.shape[0]) // team.size
+    is_large = are_worth_it(n_rows * features.shape[1] * n_hidden)
+    return nullcontext() if is_large and not sp.issparse(features) else ONE_THREAD
 
 
 def _ending(settings: TrainSettings) -> EarlyStopping | MeanOfEpochs:
@@ -210,7 +224,10 @@ def _ending(settings: TrainSettings) -> EarlyStopping | MeanOfEpochs:
 def predict_probabilities(
     weights: Weights, features: NDArray[np.float32] | sp.csr_array
 ) -> NDArray[np.float32]:
-    """Return f(X), shape (n, C), of the network with these weights.
+    """Return f(X) = softmax(ReLU(X W1 + b1) W2 + b2), shape (n, C), with these weights.
+
+    Shapes: features X (n, f), dense or CSR; weight1 (f, h), bias1 (h,), weight2 (h, C), bias2 (C,).
+    Biases that are not there are 0.
 
     >>> weights = {"weight1": np.eye(2), "weight2": np.array([[1.0, 0], [0, 1]])}
     >>> weights = {name: np.float32(values) for name, values in weights.items()}
@@ -218,8 +235,14 @@ def predict_probabilities(
     array([[0.73, 0.27],
            [0.05, 0.95]], dtype=float32)
     """
+    width = weights["weight1"].shape[0]
+    if np.ndim(features) != 2 or features.shape[1] != width:
+        raise InvalidInputError(
+            f"Features must have {width:,} columns, as those that the network was trained on; got "
+            f"shape {np.shape(features)}. Give the same columns, in the same order."
+        )
     model = Predictor(
-        *(weights["weight1"].shape[0], weights["weight2"].shape[1]),
+        *(width, weights["weight2"].shape[1]),
         n_hidden=weights["weight1"].shape[1],
         bias="bias1" in weights,
         generator=torch.Generator(),
@@ -231,7 +254,8 @@ def probabilities_told(
     network: Network, weights: Weights, features: NDArray[np.float32] | sp.csr_array
 ) -> NDArray[np.float32]:
     """Return what a network with these weights says of all nodes, shape (n, C)."""
-    model = _with_weights(network, weights).eval()
+    features = sound_matrix(features, "Features")
+    model = with_weights(network, weights).eval()
     with torch.no_grad():
         _, f = class_probabilities(model(FeatureMatrix(features)))
     told = np.asarray(f.numpy())
@@ -253,55 +277,10 @@ def _check_told(told: NDArray[np.float32], features: NDArray[np.float32] | sp.cs
 
 def trained_so_far(snapshot: Snapshot) -> Trained:
     """Return what a training had come to when a snapshot was taken."""
-    epochs = [tuple(epoch) for epoch in snapshot.numbers["epochs"]]
-    kept = unnamed("kept", snapshot.arrays)
+    epochs, kept = epochs_of(snapshot), unnamed("kept", snapshot.arrays)
     return Trained(
         kept, snapshot.numbers["stopping"]["best_epoch"], History(*zip(*epochs, strict=True))
     )
-
-
-def _snapshot(
-    model: Network,
-    learner: Learner | BatchLearner,
-    stopping: EarlyStopping | MeanOfEpochs,
-    epochs: list[Any],
-) -> Snapshot:
-    assert isinstance(learner, BatchLearner)
-    assert isinstance(stopping, EarlyStopping)
-    arrays, randoms = learner.state()
-    kept, stopped = stopping.state()
-    arrays = {**arrays, **named("weights", model.state_dict()), **named("kept", kept)}
-    return Snapshot(arrays, {"random": randoms, "stopping": stopped, "epochs": epochs})
-
-
-def _go_on(
-    before: Snapshot,
-    model: Network,
-    learner: Learner | BatchLearner,
-    stopping: EarlyStopping | MeanOfEpochs,
-) -> list[Any]:
-    """Put everything back to where it was; returns the epochs that were."""
-    assert isinstance(learner, BatchLearner)
-    assert isinstance(stopping, EarlyStopping)
-    _with_weights(model, unnamed("weights", before.arrays))
-    learner.go_on(before.arrays, before.numbers["random"])
-    stopping.go_on(unnamed("kept", before.arrays), before.numbers["stopping"])
-    return [tuple(epoch) for epoch in before.numbers["epochs"]]
-
-
-@contextmanager
-def _one_thread_if(sparse: bool) -> Iterator[None]:
-    """Let torch compute in one thread: beside a sparse first layer its share is too small.
-
-    Threads that wait for each other at every small step cost more than they bring, and on
-    a machine that others use as well they can cost many times more.
-    """
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1 if sparse else n_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
 
 
 def _check_together(
@@ -319,8 +298,8 @@ def _check_together(
     if network is not None and batch_size is not None:
         raise InvalidInputError("Only the two layers, in which nodes are apart, train in batches.")
     check_batch_size(batch_size)
-    if batch_size is None and (keeper is not None or team.size > 1):
-        raise InvalidInputError("Several processes, and snapshots, need a batch_size.")
+    if batch_size is None and team.size > 1:
+        raise InvalidInputError("Several processes need a batch_size.")
     if team.size > 1 and stop.read_out is not None:
         raise InvalidInputError("Several processes can stop by f alone, without a read_out.")
     if settings.mean_from is not None and keeper is not None:
@@ -338,6 +317,17 @@ def _check_shapes(
         )
 
 
+def _check_room(n_features: int, n_classes: int, n_hidden: int) -> None:
+    """Raise if not even the weights of a network, which are its least part, fit into memory."""
+    needed, available = 4 * int(n_hidden) * (n_features + n_classes), available_memory()
+    if available is not None and needed > available:
+        raise NotEnoughMemoryError(
+            f"The weights of a network must fit into memory, of which {in_words(available)} are "
+            f"left; with n_hidden={n_hidden:,} for {n_features:,} features and {n_classes:,} "
+            f"classes they take {in_words(needed)}. Lower n_hidden."
+        )
+
+
 def _two_layers(
     backend: Backend, n_features: int, n_classes: int, settings: TrainSettings
 ) -> NewNetwork:
@@ -349,9 +339,3 @@ def _two_layers(
         bias=settings.bias,
         generator=generator,
     )
-
-
-def _with_weights(model: Network, weights: Weights | None) -> Network:
-    if weights is not None:
-        model.load_state_dict({k: torch.tensor(np.asarray(v)) for k, v in weights.items()})
-    return model

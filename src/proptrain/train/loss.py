@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from proptrain.errors import InvalidInputError
-from proptrain.train.weighting import Adaptive, Weighting
+from proptrain.train.weighting import Adaptive, Weighting, check_shape, weights_of
 
 
 def soft_label_loss(
@@ -21,6 +21,7 @@ def soft_label_loss(
     0.6931
     """
     if weights is not None:
+        check_shape(weights, soft_labels.shape)
         soft_labels = soft_labels * weights.detach()
     return -(soft_labels * log_probabilities).sum()
 
@@ -67,6 +68,6 @@ class PTLoss(nn.Module):
                 "the same nodes, of a mini-batch for instance."
             )
         log_f = torch.log_softmax(scores, dim=1)
-        weights = self.weighting(log_f.detach().exp(), epoch)
+        weights = weights_of(self.weighting, log_f.detach().exp(), epoch)
         scale = self.loss_weight / scores.shape[1]
         return scale * soft_label_loss(log_f, soft_labels, weights)

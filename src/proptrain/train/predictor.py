@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from proptrain.train.products import FeatureMatrix, tall_product
+
+Weights: TypeAlias = dict[str, NDArray[np.float32]]
+"""By name; of a `Predictor` weight1 (f, h), bias1 (h,), weight2 (h, C) and bias2 (C,)."""
 
 
 class Network(nn.Module):
@@ -41,11 +45,11 @@ class Network(nn.Module):
 
 
 class Predictor(Network):
-    """Scores ReLU(X W1 + b1) W2 + b2, whose softmax is f(X); X sparse or dense.
+    """Scores Z = ReLU(X W1 + b1) W2 + b2, whose softmax is f(X); X sparse or dense.
 
-    Shapes: W1 (f, h), b1 (h,), W2 (h, C), b2 (C,). Initial weights as the authors draw them, from
-    ``generator`` alone: Kaiming uniform with mode fan_out and a = sqrt 5 on (in, out) matrices,
-    biases uniform in ±1/sqrt(out).
+    Shapes: X (n, f), Z (n, C), W1 (f, h), b1 (h,), W2 (h, C), b2 (C,). Initial weights as the
+    authors draw them, from ``generator`` alone: Kaiming uniform with mode fan_out and a = sqrt 5 on
+    (in, out) matrices, biases uniform in ±1/sqrt(out).
 
     >>> model = Predictor(3, 2, n_hidden=4, generator=torch.Generator().manual_seed(0))
     >>> {name: tuple(value.shape) for name, value in model.state_dict().items()}
@@ -102,3 +106,10 @@ def initial_bias(n_out: int, generator: torch.Generator) -> nn.Parameter:
     """Draw biases (out,), uniform in ±1/sqrt(out)."""
     bound = 1 / math.sqrt(n_out)
     return nn.Parameter(torch.empty(n_out).uniform_(-bound, bound, generator=generator))
+
+
+def with_weights(model: Network, weights: Weights | None) -> Network:
+    """Give a network these weights, if there are any; returns it."""
+    if weights is not None:
+        model.load_state_dict({k: torch.tensor(np.asarray(v)) for k, v in weights.items()})
+    return model

@@ -1,10 +1,12 @@
 """All of a training between two epochs, so that it can go on elsewhere as if nothing had been.
 
-It is written as safetensors and JSON: nothing of it is ever unpickled.
+It is written as safetensors and JSON, with checksums: nothing of it is ever unpickled, and what a
+disk has changed is not gone on from.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.errors import FileFormatError
+from proptrain.files import file_of, read_description
 
 ARRAYS, NUMBERS = "arrays.safetensors", "numbers.json"
+ODD = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
+"""What comes of numbers and arrays that are none of a snapshot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +37,9 @@ class Snapshot:
         from safetensors.numpy import save
 
         whole = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
-        (folder / ARRAYS).write_bytes(save(whole))
-        (folder / NUMBERS).write_text(json.dumps(self.numbers))
+        content = save(whole)
+        (folder / ARRAYS).write_bytes(content)
+        (folder / NUMBERS).write_bytes(signed({"numbers": dict(self.numbers)}, content))
 
     @classmethod
     def read(cls, folder: Path) -> Snapshot:
@@ -42,10 +48,23 @@ class Snapshot:
         from safetensors.numpy import load
 
         try:
-            arrays = load((folder / ARRAYS).read_bytes())
-            return cls(arrays, json.loads((folder / NUMBERS).read_text()))
-        except (OSError, ValueError, SafetensorError) as error:
+            content = file_of(folder, ARRAYS).read_bytes()
+            told = json.loads(read_description(folder, NUMBERS))
+            numbers = {"numbers": dict(told["numbers"])}
+            if signed(numbers, content) != json.dumps(told).encode():
+                raise FileFormatError("it was changed after it was written")
+            return cls(load(content), numbers["numbers"])
+        except FileFormatError as fault:
+            raise FileFormatError(f"{folder} holds no whole snapshot: {fault}.") from fault
+        except (OSError, SafetensorError, *ODD) as error:
             raise FileFormatError(f"{folder} holds no whole snapshot: {error}.") from error
+
+
+def signed(numbers: dict[str, Any], arrays: bytes) -> bytes:
+    """Return a file of numbers with the checksums of itself and of that of the arrays."""
+    told = {"numbers": numbers["numbers"], "arrays": hashlib.sha256(arrays).hexdigest()}
+    checksum = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    return json.dumps({**told, "checksum": checksum}).encode()
 
 
 class Keeper(Protocol):

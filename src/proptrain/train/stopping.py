@@ -45,6 +45,13 @@ class StoppingNodes:
     def __post_init__(self) -> None:
         if not len(self.nodes):
             raise LabelError("There must be at least one stopping node to judge training by.")
+        n_nodes, first, last = self.soft_labels.shape[0], np.min(self.nodes), np.max(self.nodes)
+        if not 0 <= first <= last < n_nodes or len(self.codes) != len(self.nodes):
+            raise LabelError(
+                f"Stopping nodes must be indices from 0 to {n_nodes - 1:,}, as there are rows of "
+                f"soft labels, with a class code for each; got {len(self.nodes):,} nodes from "
+                f"{first} to {last} and {len(self.codes):,} codes."
+            )
 
     def among(self, rows: NDArray[np.int64]) -> StoppingNodes:
         """Return the same for these rows alone (ascending), numbered anew; they hold all nodes."""

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.torch_sparse import csr_tensor
+from proptrain.train.adam import checked_moment, steps_of
 from proptrain.train.backend import Backend
 from proptrain.train.predictor import Network, Predictor
 
@@ -150,10 +151,14 @@ class TorchAdam:
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `state` returned."""
         told = self._adam.state_dict()
-        n_parameters = sum(len(group["params"]) for group in told["param_groups"])
         names = ("step", "exp_avg", "exp_avg_sq")
+        parameters = [one for group in self._adam.param_groups for one in group["params"]]
+        for place, parameter in enumerate(parameters):  # torch's own loops do not look
+            steps_of(state[f"step{place}"])
+            for name in names[1:]:
+                checked_moment(state[f"{name}{place}"], tuple(parameter.shape))
         told["state"] = {
             place: {name: torch.tensor(state[f"{name}{place}"]) for name in names}
-            for place in range(n_parameters)
+            for place in range(len(parameters))
         }
         self._adam.load_state_dict(told)

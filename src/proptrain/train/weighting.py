@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -81,3 +81,61 @@ def gamma_of(weighting: Weighting, epoch: int) -> float:
     """
     gamma = getattr(weighting, "gamma", None)
     return float(gamma(epoch)) if callable(gamma) else math.nan
+
+
+def weights_of(weighting: Weighting, confidence: torch.Tensor, epoch: int) -> torch.Tensor:
+    """Return the weights of an epoch, shape (n, C); those of a user's own function are looked at.
+
+    >>> weights_of(lambda f, epoch: 1 - f, torch.tensor([[0.25, 0.75]]), epoch=0)
+    tensor([[0.7500, 0.2500]])
+    """
+    weights = weighting(confidence, epoch)
+    if type(weighting) not in (Constant, Adaptive):  # powers of a probability are what they must be
+        check_shape(weights, confidence.shape)
+        _check_numbers(weights, confidence, epoch)
+    return weights
+
+
+def check_shape(weights: Any, shape: torch.Size) -> None:
+    """Raise unless what a weighting returned, which may be a user's, can weigh soft labels."""
+    is_tensor = isinstance(weights, torch.Tensor)
+    if is_tensor and (weights.shape == shape or _stretches(weights.shape, shape)):
+        return
+    got = f"shape {tuple(weights.shape)}" if is_tensor else type(weights).__name__
+    if weights is None:
+        got = "None, as a function does without a return"
+    raise InvalidInputError(
+        "A weighting must return a torch tensor with a weight for each node and class, shape "
+        f"{tuple(shape)}, as the confidence that it is given; got {got}. Keep the shape, as f**0.5 "
+        "does."
+    )
+
+
+def _stretches(given: torch.Size, wanted: torch.Size) -> bool:
+    """Tell whether weights are the same for all nodes, or for all classes."""
+    try:
+        return np.broadcast_shapes(given, wanted) == tuple(wanted)
+    except ValueError:
+        return False
+
+
+def _check_numbers(weights: torch.Tensor, confidence: torch.Tensor, epoch: int) -> None:
+    """Raise unless weights are finite and not negative, which would have the network unlearn."""
+    if weights.is_complex():
+        raise InvalidInputError(_must_be(f"{weights.dtype}", epoch))
+    if not weights.numel():
+        return
+    least, most = (float(one) for one in torch.aminmax(weights.detach()))  # NaN if there is one
+    if least >= 0 and most < math.inf:
+        return
+    # A network that has left the finite numbers is no fault of the weighting; the loss tells it.
+    if bool(torch.isfinite(confidence).all()):
+        raise InvalidInputError(_must_be(f"{least if least < 0 else most}", epoch))
+
+
+def _must_be(got: str, epoch: int) -> str:
+    return (
+        "A weighting must return weights that are finite numbers, 0 or more; in epoch "
+        f"{epoch} it returned {got}. Weigh by something like f**0.5, or limit what it returns: "
+        "weights.clamp(0, 1)."
+    )

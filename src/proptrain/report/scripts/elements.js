@@ -1,7 +1,7 @@
 /* What the page's elements are made with; text is only ever text. */
 
 const byId = (id) => document.getElementById(id);
-const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}\u00a0%`;
 const counted = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 const cut = (text, most) => {
   const letters = [...text];

@@ -3,15 +3,16 @@
 const N_PARTS = 10, N_STEPS = 14;
 
 class Explorer {
-  constructor(model) {
+  constructor(model, audit) {
     this.model = model;
+    this.audit = audit;
     this.without = new Set();
     new Search(model, (node) => this.choose(node));
     byId("node-unsure").append(...model.unsure.flatMap((node) => [" ", this.buttonOf(node)]));
     byId("explorer").hidden = false;
     const asked = askedFor(model);
     this.show(asked >= 0 ? asked : model.start);
-    new ResizeObserver(() => this.draw()).observe(byId("node-picture").parentElement);
+    new ResizeObserver(() => this.fit()).observe(byId("node-picture").parentElement);
     document.addEventListener("click", (event) => {
       const link = event.target.closest("[data-show-node]");
       if (link !== null) this.goTo(Number(link.dataset.showNode));
@@ -32,12 +33,14 @@ class Explorer {
   choose(node) {
     const { model } = this;
     this.show(node);
-    this.say(`${apart(model.name(node))}: told ${apart(model.classes[model.told(node)])} with ${percent(model.sureness(node))}.`);
+    remember(model.name(node));
+    this.say(`${apart(model.name(node))}: predicted ${apart(model.classes[model.told(node)])} with ${percent(model.sureness(node))}.`);
   }
 
   /* Moves to another node; the heading takes the focus, since the button that was pressed goes. */
   goTo(node) {
     this.show(node);
+    remember(this.model.name(node));
     byId("node-heading").focus();
   }
 
@@ -47,8 +50,8 @@ class Explorer {
     const name = this.model.name(node);
     byId("node-search").value = name;
     byId("node-name").replaceChildren(name);
-    remember(name);
     this.showTold();
+    this.showAudit();
     this.showProbabilities();
     this.showParts();
     this.say("");
@@ -56,12 +59,37 @@ class Explorer {
 
   showTold() {
     const { model, node } = this, told = model.told(node), given = model.given[node];
-    const is = ["It is told ", this.classOf(told), ` with ${percent(model.sureness(node))}`];
+    const is = ["Predicted ", this.classOf(told), ` with ${percent(model.sureness(node))}`];
     const trained = model.role[node] === 1;
     if (given < 0) is.push("; no label was given.");
     else if (given === told) is.push(`, the label it was given${trained ? " and trained on." : ", kept from training."}`);
     else is.push(`. It was given${trained ? " and trained on " : ", but not trained on, "}`, this.classOf(given), ".");
     byId("node-told").replaceChildren(...is);
+  }
+
+  /* What the audit says of the label that was given, and what speaks for that. */
+  showAudit() {
+    const found = this.audit.get(this.node);
+    byId("node-audit").hidden = found === undefined;
+    if (found === undefined) return;
+    const given = this.model.given[this.node];
+    const flag = found.isSuspect ? [make("span", { class: "flag" }, "suspect"), " "] : [];
+    byId("node-audit").replaceChildren(...flag, ...(found.isJudged
+      ? ["The audit ", ...this.suggestion(found, given), ...this.evidence(found, given)]
+      : ["This label was not judged by the audit: no other is of its class."]));
+  }
+
+  suggestion(found, given) {
+    const code = this.model.classes.indexOf(found.suggested);
+    const says = code === given ? ["finds no better class than ", this.classOf(given)]
+      : ["suggests ", code < 0 ? found.suggested : this.classOf(code), " instead of ", this.classOf(given)];
+    return [...says, `: suspicion ${percent(found.suspicion)}.`];
+  }
+
+  evidence({ crossFitted, others }, given) {
+    const known = [["models that have not seen it", crossFitted], ["the other labels, spread through labelled nodes too", others]]
+      .filter(([, share]) => !Number.isNaN(share)).map(([who, share]) => `${who} (${percent(share)})`);
+    return known.length ? [" For ", this.classOf(given), ` speak ${known.join(" and ")}.`] : [];
   }
 
   showProbabilities() {
@@ -78,10 +106,20 @@ class Explorer {
     fill("node-probabilities", rows);
   }
 
+  /* Whether the node holds its label, so that its soft label is that one, whatever others say. */
+  get holds() { return this.model.clamp && this.others !== null; }
+
+  /* The labels worth a look: those of the soft label, or the others' if it is its own. */
+  get sources() { return this.holds ? this.others : this.labels; }
+
   showParts() {
-    this.labels = labelParts(this.model, this.node, this.without);
-    this.neighbours = this.model.f === null ? null : neighbourParts(this.model, this.node);
+    const { model, node, without } = this;
+    this.labels = labelParts(model, node, without);
+    this.others = model.role[node] === 1 && !without.has(node)
+      ? labelParts(model, node, new Set([...without, node])) : null;
+    this.neighbours = model.f === null ? null : neighbourParts(model, node);
     this.showLabels();
+    this.showOthers();
     this.showLeftOut();
     if (this.neighbours !== null) this.showNeighbours();
     this.showSteps();
@@ -89,8 +127,25 @@ class Explorer {
   }
 
   showLabels() {
-    const { parts } = this.labels;
-    byId("node-soft").replaceChildren(this.softLabel());
+    const { model, node, labels } = this;
+    byId("node-soft").replaceChildren(...(this.holds
+      ? ["It was trained on its own label, ", this.classOf(model.given[node]), ", which is all of its soft label."]
+      : [`${this.reach(labels)}.`]));
+    this.listLabels("node-labels", labels);
+    byId("node-labels-frame").hidden = this.holds || labels.parts.length === 0;
+    byId("node-if-zero").hidden = !model.clamp || this.sources.parts.length === 0;
+  }
+
+  showOthers() {
+    byId("node-others-part").hidden = this.others === null;
+    if (this.others === null) return;
+    const said = this.reach(this.others);
+    byId("node-others-soft").textContent = `Without its own label, ${said[0].toLowerCase()}${said.slice(1)}.`;
+    this.listLabels("node-others", this.others);
+    byId("node-others-frame").hidden = this.others.parts.length === 0;
+  }
+
+  listLabels(id, { parts }) {
     const rows = parts.slice(0, N_PARTS).map((part) => {
       const leave = makeButton("quiet-button", "leave out", () => this.leaveOut(part.node));
       leave.setAttribute("aria-label", `Leave out the label of ${this.model.name(part.node)}`);
@@ -98,8 +153,7 @@ class Explorer {
         bar(part.share, part.code, parts[0].share), number(part.steps.toFixed(1)), number(leave));
     });
     rows.push(...restOf(parts, "label", (share) => [empty(), share, empty(), empty()]));
-    fill("node-labels", rows);
-    byId("node-labels-frame").hidden = rows.length === 0;
+    fill(id, rows);
   }
 
   showLeftOut() {
@@ -109,31 +163,43 @@ class Explorer {
     byId("node-without").replaceChildren("Left out: ", ...buttons.flatMap((button) => [button, " "]));
   }
 
-  softLabel() {
-    const { parts, totals, whole } = this.labels;
-    if (whole === 0) return "No label reaches this node over the graph.";
+  /* How many labels reach the node, and what they speak for. */
+  reach({ parts, totals, whole }) {
+    if (whole === 0) return "No label reaches this node over the graph";
     const order = [...totals.keys()].filter((code) => totals[code] > 0);
     order.sort((a, b) => totals[b] - totals[a] || a - b);
     const shares = order.slice(0, 3)
       .map((code) => `${apart(this.model.classes[code])} ${percent(totals[code] / whole)}`);
     const reach = parts.length === 1 ? "1 label reaches" : `${counted(parts.length, "label")} reach`;
-    return `${reach} it, with ${whole.toPrecision(3)} of a whole label: ${shares.join(", ")}.`;
+    return `${reach} it, with ${whole.toPrecision(3)} of a whole label: ${shares.join(", ")}`;
   }
 
   /* Takes a label away, or puts it back, and says what that does. */
   leaveOut(source) {
+    const before = source === this.node ? this.labels : this.sources;
     const isBack = this.without.delete(source);
     if (!isBack) this.without.add(source);
     this.showParts();
-    this.say(`${isBack ? "With" : "Without"} the label of ${apart(this.model.name(source))}: ${this.softLabel()}`);
-    byId("node-soft").focus();
+    const name = apart(this.model.name(source)), after = this.sources;
+    const lost = isBack ? "" : this.lost(source, before, after);
+    byId("node-without").append(lost);
+    this.say(`${isBack ? "With" : "Without"} the label of ${name}: ${this.reach(after)}. ${lost}`.trim());
+    byId(this.holds ? "node-others-soft" : "node-soft").focus();
+  }
+
+  /* What the soft label lost with a label, beside what its part was. */
+  lost(source, before, after) {
+    const part = before.parts.find((one) => one.node === source);
+    if (part === undefined) return "";
+    const fall = before.totals[part.code] - after.totals[part.code];
+    return `${apart(this.model.classes[part.code])} lost ${fall.toFixed(3)} of a whole label; the part was ${part.value.toFixed(3)}.`;
   }
 
   showNeighbours() {
     const { parts } = this.neighbours, told = this.model.told(this.node);
-    const { factors } = this.model, plain = factors.every((factor) => factor === 1);
+    const { factors, byLabels } = this.model, plain = factors.every((factor) => factor === 1);
     byId("node-averaged").replaceChildren(
-      "To its probability of ", this.classOf(told), ", each node adds what the network says of it, times its weight",
+      "To its probability of ", this.classOf(told), `, each node adds what ${byLabels ? "its balanced soft label" : "the network"} says of it, times its weight`,
       plain ? "." : ` and the class’s factor of ${factors[told].toPrecision(3)}, which keeps large classes from swallowing small ones; then all that is added is scaled to 100 %.`,
     );
     const rows = parts.slice(0, N_PARTS).map((part) => row(
@@ -145,9 +211,9 @@ class Explorer {
     fill("node-neighbours", rows);
   }
 
-  /* Both sums by the number of steps; steps that brought nothing are left out. */
+  /* Both sums by the number of steps; a label that a node holds came over none. */
   showSteps() {
-    const sums = this.neighbours === null ? [this.labels] : [this.labels, this.neighbours];
+    const sums = [...(this.holds ? [] : [this.labels]), ...(this.neighbours === null ? [] : [this.neighbours])];
     const full = Math.max(...sums.flatMap((sum) => sum.bySteps));
     const rows = [];
     for (let steps = 0; steps < this.labels.bySteps.length && rows.length < N_STEPS; steps += 1) {
@@ -157,17 +223,26 @@ class Explorer {
       }
     }
     fill("node-steps", rows);
+    byId("node-steps-soft").hidden = this.holds;
+    byId("node-steps-part").hidden = rows.length === 0;
   }
 
   /* Draws the picture, with a legend of all classes in it and in the tables below. */
   draw() {
-    const sums = this.neighbours === null ? [this.labels] : [this.labels, this.neighbours];
+    const { model, node, sources, neighbours, holds } = this;
+    this.width = byId("node-picture").parentElement.clientWidth;
     const drawn = drawNeighbourhood(
-      byId("node-picture"), this.model, this.node, this.labels, this.neighbours, (node) => this.goTo(node),
+      byId("node-picture"), model, { node, sources, neighbours, holds }, (other) => this.goTo(other),
     );
+    const sums = [sources, ...(neighbours === null ? [] : [neighbours])];
     const listed = sums.flatMap((sum) => sum.parts.slice(0, N_PARTS).map((part) => part.code));
     const codes = [...new Set([...drawn, ...listed])].sort((a, b) => a - b);
     byId("node-legend").replaceChildren(...codes.map((code) => make("li", {}, this.classOf(code))));
+  }
+
+  /* Draws it anew in a frame of another width; else a node would lose the focus for nothing. */
+  fit() {
+    if (byId("node-picture").parentElement.clientWidth !== this.width) this.draw();
   }
 }
 
@@ -197,5 +272,5 @@ function askedFor(model) {
   }
 }
 
-const explorable = byId("explorable");
-if (explorable !== null) new Explorer(openModel(JSON.parse(explorable.textContent)));
+const held = (id) => (byId(id) === null ? null : JSON.parse(byId(id).textContent));
+if (byId("explorable") !== null) new Explorer(openModel(held("explorable")), openAudit(held("audited")));

@@ -14,7 +14,7 @@ function openModel(data) {
     trust: data.trust === null ? new Float32Array(n).fill(1) : read(data.trust, Float32Array),
     toldClass: read(data.toldClass, Uint16Array), toldShare: read(data.toldShare, Uint16Array),
     f: data.f === null ? null : read(data.f, data.fUnit === 255 ? Uint8Array : Uint16Array),
-    fUnit: data.fUnit, factors: data.factors,
+    fUnit: data.fUnit, factors: data.factors, byLabels: data.byLabels,
     name: (node) => (data.ids === null ? String(node) : data.ids[node]),
     told: (node) => model.toldClass[node * data.nTold],
     sureness: (node) => model.toldShare[node * data.nTold] / 65535,
@@ -22,6 +22,18 @@ function openModel(data) {
   model.kept = keptByFactors(model);
   Object.assign(model, openGraph(data));
   return Object.assign(model, normalised(model, data.normalisation));
+}
+
+/* What an audit found of each label, by its node; nothing if there was none. */
+function openAudit(data) {
+  if (data === null) return new Map();
+  const suggested = read(data.suggested, Uint16Array), found = read(data.found, Uint8Array);
+  const shares = (text) => Array.from(read(text, Uint16Array), (units) => (units === 65535 ? NaN : units / 65534));
+  const suspicion = shares(data.suspicion), crossFitted = shares(data.crossFitted), others = shares(data.others);
+  return new Map([...read(data.nodes, Uint16Array)].map((node, i) => [node, {
+    suggested: data.classes[suggested[i]], suspicion: suspicion[i], isJudged: found[i] > 0,
+    isSuspect: found[i] === 2, crossFitted: crossFitted[i], others: others[i],
+  }]));
 }
 
 /* How much of what is said of each node is left once its classes are multiplied by their factors. */

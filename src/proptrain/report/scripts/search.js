@@ -59,8 +59,9 @@ class Search {
       make("span", {}, model.name(node)), " ",
       make("span", { class: "quiet" }, model.classes[model.told(node)]),
     );
-    /* Before the field would lose the focus, and the list close. */
-    option.addEventListener("pointerdown", (event) => { event.preventDefault(); this.take(index); });
+    /* Else the field would lose the focus before the click, and the list close. */
+    option.addEventListener("mousedown", (event) => event.preventDefault());
+    option.addEventListener("click", () => this.take(index)); /* a finger that scrolls does not click */
     return option;
   }
 

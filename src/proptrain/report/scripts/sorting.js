@@ -1,4 +1,4 @@
-/* Tables that can be sorted by each column and filtered by a text. */
+/* Tables that can be sorted by each column and filtered by a text, or to the rows that are marked. */
 
 for (const table of document.querySelectorAll("table[data-sortable]")) {
   const body = table.querySelector("tbody"), rows = [...body.rows];
@@ -25,14 +25,17 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
   });
   const filter = document.getElementById(table.dataset.filter);
   const status = document.getElementById(`${table.dataset.filter}-status`);
-  filter.closest("[hidden]").hidden = false;
-  filter.addEventListener("input", () => {
-    const wanted = filter.value.trim().toLowerCase();
+  const only = document.getElementById(`${table.dataset.filter}-only`);
+  const choose = () => {
+    const wanted = filter.value.trim().toLowerCase(), isOnly = only !== null && only.checked;
     let count = 0;
     for (const row of rows) {
-      row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      row.hidden = !row.textContent.toLowerCase().includes(wanted) || (isOnly && row.dataset.marked === undefined);
       count += Number(!row.hidden);
     }
-    status.textContent = wanted === "" ? "" : `${count} of ${rows.length} rows`;
-  });
+    status.textContent = wanted === "" && !isOnly ? "" : `${count} of ${rows.length} rows`;
+  };
+  filter.closest("[hidden]").hidden = false;
+  filter.addEventListener("input", choose);
+  if (only !== null) only.addEventListener("change", choose);
 }

@@ -1,0 +1,88 @@
+"""Parameters, class labels and node ids of a model as JSON holds them, and back again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from proptrain.data.names import check_lengths
+from proptrain.errors import FileFormatError, InvalidInputError
+from proptrain.propagate import schemes
+
+_SCHEMES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (schemes.PPR, schemes.Power, schemes.Mean, schemes.Heat, schemes.Exact)
+}
+
+
+def parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return a classifier's parameters as JSON holds them."""
+    written: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if name == "scheme" and value is not None:
+            if type(value) not in _SCHEMES.values():
+                raise InvalidInputError(
+                    f"Only proptrain's own schemes can be saved ({', '.join(_SCHEMES)}), got "
+                    f"{type(value).__name__}."
+                )
+            numbers = {k: _plain(f"scheme.{k}", v) for k, v in asdict(value).items()}
+            written[name] = {"name": type(value).__name__, **numbers}
+        elif name == "weighting" and not isinstance(value, str):
+            written[name] = repr(value)  # prediction has no use for it; only refitting would
+        elif name == "device":
+            written[name] = value if isinstance(value, str) else str(torch.device(value))
+        elif name == "random_state" and not isinstance(value, int | np.integer | None):
+            written[name] = None
+        else:
+            written[name] = _plain(name, value)
+    return written
+
+
+def _plain(name: str, value: Any) -> str | int | float | None:
+    """Return a parameter as JSON holds it and gives it back; a tuple, say, would become a list."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, str | int | float):
+        return plain
+    raise InvalidInputError(
+        f"To be saved, the parameter {name} must be text, a number, a boolean or None, got "
+        f"{value!r} ({type(value).__name__}). Set another with set_params(...) first."
+    )
+
+
+def parameters_from_json(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return what `parameters_to_json` was given."""
+    scheme = parameters.get("scheme")
+    if scheme is None:
+        return parameters
+    fields = dict(scheme)
+    return {**parameters, "scheme": _SCHEMES[fields.pop("name")](**fields)}
+
+
+def array_to_json(array: NDArray[Any]) -> dict[str, Any]:
+    """Return class labels or node ids as JSON holds them."""
+    values = _checked_values(array.tolist())
+    return {"dtype": array.dtype.str if array.dtype != object else "object", "values": values}
+
+
+def array_from_json(written: dict[str, Any]) -> NDArray[Any]:
+    """Return what `array_to_json` was given."""
+    dtype = np.dtype(written["dtype"])
+    if dtype.kind not in "biufUO":
+        raise FileFormatError(f"Class labels and node ids must be text or numbers, got {dtype}.")
+    # Text gets the length that it needs: a claimed one could fill the memory.
+    return np.array(_checked_values(written["values"]), dtype=str if dtype.kind == "U" else dtype)
+
+
+def _checked_values(values: Any) -> list[Any]:
+    kinds = {type(value) for value in values}
+    if not kinds <= {str, int, float, bool}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidInputError(
+            f"Class labels and node ids must be text or numbers to be saved, got {names}."
+        )
+    check_lengths(values, "Class labels and node ids")
+    return list(values)

@@ -1,0 +1,238 @@
+"""What NumPy, SciPy, torch or scikit-learn would refuse in their own words: errors of ours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from reliability.hell_cases import N, ordinary
+
+from proptrain import (
+    PPR,
+    AddSoftLabels,
+    BlockedEngine,
+    CorrectAndSmoothClassifier,
+    Dataset,
+    GNNClassifier,
+    Graph,
+    LabelFolds,
+    LabelPropagationClassifier,
+    LocalEngine,
+    PTAClassifier,
+    PTAPlusClassifier,
+    PTLoss,
+    StoppingNodes,
+    graph_from_edges,
+    save_graph,
+    split_nodes,
+)
+from proptrain.errors import GraphError, InvalidInputError, LabelError, NotEnoughMemoryError
+from proptrain.propagate.torch_engine import TorchEngine
+from proptrain.train.loop import predict_probabilities
+
+CLASSIFIERS = (
+    CorrectAndSmoothClassifier,
+    GNNClassifier,
+    LabelPropagationClassifier,
+    PTAClassifier,
+    PTAPlusClassifier,
+)
+
+
+def _fitted(y: object = None, **parameters: object) -> PTAClassifier:
+    given = ordinary()
+    new = PTAClassifier(**{"max_epochs": 2, "random_state": 0, **parameters})
+    return new.fit(given.X, given.y if y is None else y, graph=given.graph)
+
+
+# --- seeds ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+@pytest.mark.parametrize("seed", [-1, 2**40, "a", 1.5])
+def test_a_random_state_that_is_none_is_told(classifier, seed):
+    given = ordinary()
+    with pytest.raises(InvalidInputError, match=r"random_state must be None, .* got .*"):
+        classifier(random_state=seed).fit(given.X, given.y, graph=given.graph)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, "a", None, True])
+def test_a_seed_that_is_none_is_told(seed):
+    given, message = ordinary(), r"A seed must be a whole number from 0 to 2³² - 1.* got .*"
+    with pytest.raises(InvalidInputError, match=message):
+        split_nodes(np.arange(40) % 2, seed, n_known=20, per_class=3, n_stop=5)
+    with pytest.raises(InvalidInputError, match=message):
+        _fitted().audit(given.X, seed=seed)
+    with pytest.raises(InvalidInputError, match=message):
+        list(LabelFolds(seed=seed).split(np.arange(N), given.y))
+
+
+# --- labels -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [np.array, list])
+def test_labels_of_bytes_are_text(make):
+    codes = ordinary().y
+    given = make([[b"ham", "späm".encode(), b""][code] for code in codes])
+    text = np.array(["ham", "späm", ""])[codes]
+    assert _fitted(given).classes_.tolist() == ["ham", "späm"]
+    np.testing.assert_array_equal(_fitted(given).predict(), _fitted(text).predict())
+
+
+def test_labels_of_bytes_that_are_no_text_are_told():
+    with pytest.raises(LabelError, match="y must hold text in UTF-8"):
+        _fitted(np.array([b"\xff", b"a"] * (N // 2)))
+    with pytest.raises(LabelError, match="Labels must be text, booleans or whole numbers"):
+        _fitted([b"a", b"b", None] * (N // 3))
+    with pytest.raises(LabelError, match="Labels must be text, booleans or whole numbers"):
+        _fitted([b"a", b"b", float("nan")] * (N // 3))
+
+
+# --- numbers that would fill memory -----------------------------------------------------------
+
+
+def test_codes_of_more_classes_than_there_can_be_are_told():
+    with pytest.raises(LabelError, match=r"below 1,000 where .* got 1000000000000000. encode_"):
+        Dataset(Graph.without_edges(2), np.ones((2, 1)), np.array([0, 10**15]))
+    named = tuple(str(code) for code in range(2000))
+    many = Dataset(Graph.without_edges(2), np.ones((2, 1)), np.array([0, 1999]), class_names=named)
+    assert many.n_classes == 2000
+
+
+def test_soft_labels_of_more_classes_than_there_can_be_are_told():
+    data = pytest.importorskip("torch_geometric.data").Data
+    path = data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+    path.y, path.train_mask = torch.tensor([0, 1, 10**9]), torch.tensor([True, True, False])
+    with pytest.raises(LabelError, match=r"below 1,000 where .* got 1000000000"):
+        AddSoftLabels()(path)
+    assert AddSoftLabels(n_classes=2)(path).soft_labels.shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: graph_from_edges([(0, 10**12)]),
+        lambda: graph_from_edges([(0, 1)], n_nodes=10**12),
+        lambda: Graph.without_edges(10**12),
+        lambda: Graph(sp.coo_array((10**12, 10**12))),
+    ],
+)
+def test_more_nodes_than_a_graph_can_have_are_told(make):
+    with pytest.raises(GraphError, match=r"0 to 2,147,483,648 nodes.* got 1,000,000,000,00[01]\."):
+        make()
+
+
+def test_fewer_nodes_than_none_are_told():
+    with pytest.raises(GraphError, match=r"must have 0 to .* nodes, .* got -1"):
+        Graph.without_edges(-1)
+
+
+def test_a_network_that_no_memory_holds_is_told():
+    with pytest.raises(NotEnoughMemoryError, match=r"n_hidden=1,000,000,000,000 .* Lower n_hidden"):
+        _fitted(n_hidden=10**12)
+
+
+# --- what a user's own functions return, and what engines are given ---------------------------
+
+
+@pytest.mark.parametrize("batch_size", [None, 4])
+@pytest.mark.parametrize(
+    ("weighting", "got"),
+    [
+        (lambda f, epoch: f[:3], r"shape \(3, 2\)"),
+        (lambda f, epoch: f.T, r"shape \(2, \d+\)"),
+        (lambda f, epoch: f[None], r"shape \(1, \d+, 2\)"),
+        (lambda f, epoch: f.numpy(), "ndarray"),
+        (lambda f, epoch: None, "None, as a function does without a return"),
+    ],
+)
+def test_a_weighting_of_the_wrong_shape_is_told(weighting, got, batch_size):
+    with pytest.raises(InvalidInputError, match=rf"A weighting must return .* got {got}. Keep"):
+        _fitted(weighting=lambda f, epoch: weighting(f.detach(), epoch), batch_size=batch_size)
+
+
+@pytest.mark.parametrize("batch_size", [None, 4])
+@pytest.mark.parametrize(
+    ("weighting", "got"),
+    [
+        (lambda f, epoch: f * float("nan"), "in epoch 0 it returned nan"),
+        (lambda f, epoch: f / 0, "in epoch 0 it returned inf"),
+        (lambda f, epoch: f - f.max(), r"in epoch 0 it returned -0\.\d+"),
+        (lambda f, epoch: f - 2 * (epoch == 1), r"in epoch 1 it returned -[12]\.\d+"),
+        (lambda f, epoch: f.to(torch.complex64), "in epoch 0 it returned torch.complex64"),
+    ],
+)
+def test_weights_that_are_none_are_told(weighting, got, batch_size):
+    with pytest.raises(InvalidInputError, match=rf"finite numbers, 0 or more; {got}\. Weigh by"):
+        _fitted(weighting=lambda f, epoch: weighting(f, epoch), batch_size=batch_size)
+    soft_labels = torch.ones(4, 2)
+    with pytest.raises(InvalidInputError, match=r"finite numbers, 0 or more; in epoch 1 "):
+        PTLoss(weighting)(torch.tensor([[0.1, 0.2]] * 4), soft_labels, epoch=1)
+
+
+def test_a_weighting_is_not_blamed_for_a_network_that_is_lost():
+    scores = torch.full((4, 2), float("nan"))
+    assert PTLoss(lambda f, epoch: f)(scores, torch.ones(4, 2)).isnan()
+
+
+def test_a_weighting_that_returns_nothing_is_told_of_other_networks():
+    with pytest.raises(InvalidInputError, match=r"got None, as a function does without a return"):
+        PTLoss(lambda f, epoch: None)(torch.zeros(4, 2), torch.ones(4, 2))
+    assert PTLoss(lambda f, epoch: f)(torch.zeros(0, 2), torch.ones(0, 2)) == 0
+
+
+def test_the_loss_for_other_networks_tells_it_too():
+    with pytest.raises(InvalidInputError, match=r"shape \(4, 2\), as .* got shape \(3, 2\)"):
+        PTLoss(lambda f, epoch: f[:3])(torch.zeros(4, 2), torch.ones(4, 2))
+    alike = PTLoss(lambda f, epoch: f[:, :1] * 0 + 1)(torch.zeros(4, 2), torch.ones(4, 2))
+    assert alike == PTLoss()(torch.zeros(4, 2), torch.ones(4, 2))
+
+
+@pytest.mark.parametrize("nodes", [[99], [-1], [0, 4]])
+def test_stopping_nodes_that_are_not_there_are_told(nodes):
+    soft = np.ones((4, 2), np.float32)
+    with pytest.raises(LabelError, match=r"Stopping nodes must be indices from 0 to 3, .* got"):
+        StoppingNodes(np.array(nodes), np.zeros(len(nodes), int), soft)
+    with pytest.raises(LabelError, match=r"got 2 nodes from 0 to 1 and 1 codes"):
+        StoppingNodes(np.array([0, 1]), np.array([0]), soft)
+
+
+ENGINES = {
+    "local": lambda graph, _: LocalEngine(graph),
+    "torch": lambda graph, _: TorchEngine(graph, device=torch.device("cpu")),
+    "blocked": lambda _, folder: BlockedEngine(folder, memory="64GB"),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_engines_refuse_rows_that_are_not_there_and_numbers_that_are_not_real(name, tmp_path):
+    graph = graph_from_edges([(0, 1), (1, 2), (2, 3)])
+    save_graph(graph, tmp_path / "graph")
+    engine, signal = ENGINES[name](graph, tmp_path / "graph"), np.eye(4, 2)
+    for fixed in ([99], [-1], [0.5], [[0]], np.ones(3, bool), ["a"]):
+        with pytest.raises(InvalidInputError, match=r"Fixed rows must be .* from 0 to 3 or a mask"):
+            engine.propagate(signal, PPR(), fixed=fixed)
+    expected = engine.propagate(signal, PPR(), fixed=np.array([0, 3]))
+    for fixed in ([0, 3], np.array([True, False, False, True])):
+        np.testing.assert_array_equal(engine.propagate(signal, PPR(), fixed=fixed), expected)
+    assert np.isfinite(engine.propagate(signal, PPR(), fixed=[])).all()
+    with pytest.raises(InvalidInputError, match=r"real numbers, got dtype complex128\. Propagate"):
+        engine.propagate(signal.astype(complex), PPR())
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("width", [1, 9])
+def test_features_of_another_width_are_told(kind, width, tmp_path):
+    fitted = _fitted()
+    n_features = fitted.n_features_in_
+    given = kind(np.ones((2, width), np.float32))
+    wanted = rf"must have {n_features} columns, .* got shape \(2, {width}\)\. Give the same"
+    with pytest.raises(InvalidInputError, match=wanted):
+        predict_probabilities(fitted.weights_, given)
+    fitted.save(tmp_path / "model")
+    told = rf"has {width} features, but .* is expecting {n_features} .*\. Give the columns that"
+    for model in (fitted, PTAClassifier.load(tmp_path / "model")):
+        for edges in (None, [(N, 0), (N + 1, 1)]):
+            with pytest.raises(InvalidInputError, match=told):
+                model.predict(given, edges=edges)
