@@ -130,8 +130,10 @@ def _bytes(settings: dict[str, object], sizes: FitSizes) -> int:
     graph = 60 * (sizes.n_entries + n) if has_numbers else 40 * n
     if settings.get("edge_dropout"):  # each step's own entries, kept for the way back
         graph += 12 * n_steps * (sizes.n_entries + n)
-    # Features: ours, that of training, a checksum's; with dropout also coins and what they leave.
-    copies = (5 if settings.get("dropout", 0.0) else 3) if trains else 2
+    # Features: ours, that of training, a checksum's; with dropout also coins and what they leave,
+    # without it sparse ones transposed.
+    way_back = 2 if settings.get("dropout", 0.0) else int(sizes.n_stored is not None)
+    copies = 3 + way_back if trains else 2
     features = copies * sizes.feature_bytes
     if settings.get("scale_features"):  # other numbers in the same places
         features += 4 * sizes.n_numbers

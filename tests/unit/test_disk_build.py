@@ -305,6 +305,21 @@ def test_numbers_in_one_file_and_text_in_another_are_all_text(tmp_path):
     same(graph.to_graph(), graph_from_edges([(0, 2), (2, 1), (0, 3)], 4))
 
 
+@pytest.mark.parametrize("other", ["x", "1.5", "-7.0", "2.0.0", "v1.0"])
+def test_one_id_written_as_a_whole_number_and_as_a_decimal_is_no_two_nodes(tmp_path, other):
+    # As pandas writes a column of whole numbers with an empty cell in it.
+    (tmp_path / "a.csv").write_text(
+        "source,target\n" + "".join(f"{i},{i + 1}\n" for i in range(30))
+    )
+    (tmp_path / "b.csv").write_text(f"source,target\n41.0,{other}\n")
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    graph = build_graph(paths, tmp_path / "graph", memory=MEMORY)
+    assert graph.n_nodes == 33  # 41.0 stands alone, so it may be a name
+    (tmp_path / "b.csv").write_text(f"source,target\n29.0,{other}\n3.0,4.0\n")
+    with pytest.raises(TableError, match=r"but 3 are there as a whole .* such as 29 and 29\.0"):
+        build_graph(paths, tmp_path / "other", memory=MEMORY)
+
+
 def test_long_ids_in_one_file_and_short_ones_in_another_are_each_found_once(tmp_path, monkeypatch):
     cramped(monkeypatch)
     short = np.array([f"u{i:03}" for i in range(400)])

@@ -12,6 +12,7 @@ import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import pairwise
 
 import llvmlite.binding as llvm
 import numba
@@ -42,6 +43,7 @@ from proptrain.kernels import (
     rectify,
     sparse_product,
     threads,
+    transposed,
     transposed_product,
     transposed_sparse_product,
 )
@@ -479,6 +481,47 @@ def test_gradients_for_any_number_of_columns(dtype, n_columns):
     same(for_bias, (gradient * (active > 0)).sum(axis=0), dtype)
 
 
+@types
+@index_types
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(1, 64), (40, 7), (95, 64), (96, 65), (300, 16)])
+def test_gradients_by_transposed_parts_are_the_same_bits(
+    monkeypatch, dtype, index_type, n_rows, n_columns
+):
+    monkeypatch.setattr(transposed, "ROWS_OF_A_PART", 32)  # groups of sums have 16 rows
+    monkeypatch.setattr(transposed, "_FEWEST_AT_A_TIME", 0)
+    matrix, gradient = sparse(n_rows, 20, dtype), dense(n_rows, n_columns, dtype)
+    matrix.indices, matrix.indptr = (
+        part.astype(index_type) for part in (matrix.indices, matrix.indptr)
+    )
+    active = rectify(dense(n_rows, n_columns, dtype, seed=3), None, 0.3, generator())
+    parts = transposed.transposed_parts(matrix)
+    assert len(parts.parts) == -(-n_rows // 32)
+    wanted = active_gradients(matrix, gradient, active, 1.5)
+    for got, one in zip(
+        active_gradients(matrix, gradient, active, 1.5, parts), wanted, strict=True
+    ):
+        np.testing.assert_array_equal(got, one, strict=True)
+    same(wanted[0], matrix.T @ (gradient * (active > 0) * dtype(1.5)), dtype)
+
+
+def test_transposed_parts_have_every_entry_once_in_the_order_of_rows():
+    matrix = sparse(5000, 30, np.float32)
+    found = transposed.transposed_parts(matrix).parts
+    assert [part.rows for part in found] == [slice(0, 2048), slice(2048, 4096), slice(4096, 5000)]
+    again = np.zeros(matrix.shape, np.float32)
+    for part in found:
+        targets = np.repeat(part.targets, np.diff(part.starts))
+        again[part.rows.start + part.sources, targets] += part.data
+        for start, stop in pairwise(part.starts):
+            assert (np.diff(part.sources[start:stop]) > 0).all()
+    np.testing.assert_array_equal(again, matrix.toarray())
+
+
+def test_where_a_part_has_an_entry_of_each_column_nothing_is_transposed():
+    assert transposed.transposed_parts(sp.csr_array(np.eye(50))) is None
+    assert transposed.transposed_parts(sp.csr_array(np.tile(np.eye(50), (2, 1)))) is not None
+
+
 # --- softmax ----------------------------------------------------------------------------------
 
 
@@ -705,11 +748,13 @@ def test_threads_change_no_bit(dtype, n_columns, three_threads, monkeypatch):
     right = dense(97, n_columns, dtype)
     scales = np.random.default_rng(2).random((2, 97))
     plain = PlainOperator(matrix.indptr, matrix.indices, *scales, loops=True)
+    parts = transposed.transposed_parts(matrix)
     calls = {
         "gather": lambda: sparse_product(matrix, right),
         "scatter": lambda: transposed_sparse_product(matrix, right),
         "active": lambda: active_product(matrix, right, None, 0.5, generator()),
         "gradients": lambda: np.vstack(active_gradients(matrix, right, right)),
+        "by parts": lambda: np.vstack(active_gradients(matrix, right, right, 1.0, parts)),
         "plain": lambda: propagate_plain(plain, right, (0.9, 0.8), np.array([3, 50])),
         "mix": lambda: propagate_signal(matrix, right, (0.9, 0.8), np.array([3, 50])),
     }

@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 import proptrain
 import reference
 from proptrain.errors import InvalidInputError, TrainingError
-from proptrain.kernels import dropout_scale, rectify
+from proptrain.kernels import active_gradients, dropout_scale, rectify
 from proptrain.kernels.adam import adam_step
+from proptrain.kernels.transposed import transposed_parts
 from proptrain.models.networks import Chosen
+from proptrain.train import products
 from proptrain.train.adam import Adam
 from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
 from proptrain.train.loss import soft_label_loss
@@ -616,6 +618,38 @@ def test_small_dense_products_stay_in_one_thread(monkeypatch, worth_it, batch_si
     finally:
         torch.set_num_threads(before)
     assert seen == [n_threads]
+
+
+def test_features_are_transposed_once_they_are_used_again_and_no_bit_changes(monkeypatch):
+    features, *rest = problem(n=300)
+    made, used = [], []
+
+    def transpose(matrix):
+        made.append(matrix.shape)
+        return transposed_parts(matrix)
+
+    def gradients(*given):
+        used.append(given[-1] is not None)
+        return active_gradients(*given)
+
+    monkeypatch.setattr(products, "transposed_parts", transpose)
+    monkeypatch.setattr(products, "active_gradients", gradients)
+    chosen = TrainSettings(max_epochs=5, dropout=0.0)
+    often = train_predictor(sp.csr_array(features), *rest, settings=chosen)
+    assert (made, used) == ([features.shape], [False, True, True, True, True])
+    monkeypatch.setattr(products, "transposed_parts", lambda _: None)
+    never = train_predictor(sp.csr_array(features), *rest, settings=chosen)
+    assert often.history == never.history
+    for name, weights in often.weights.items():
+        np.testing.assert_array_equal(weights, never.weights[name])
+
+
+@pytest.mark.parametrize("changes", [{"settings": TrainSettings(max_epochs=3, dropout=0.5)}, {}])
+def test_features_that_are_used_once_are_not_transposed(monkeypatch, changes):
+    monkeypatch.setattr(products, "transposed_parts", lambda _: pytest.fail("transposed"))
+    features, *rest = problem()
+    batched = changes or {"settings": TrainSettings(max_epochs=3), "batch_size": 7}
+    train_predictor(sp.csr_array(features), *rest, **batched)
 
 
 _COUNT_PAGES = """

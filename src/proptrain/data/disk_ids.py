@@ -213,12 +213,36 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
         for part in range(n_parts):
             pieces = [run[c[part] : c[part + 1]] for run, c in zip(runs, cuts, strict=True)]
             merged = distinct(np.concatenate([piece.astype(dtype) for piece in pieces]))
+            check_written_alike(merged)
             append_numbers(file, merged)
             n_bytes += merged.nbytes
             forget(*runs)
     if n_bytes <= SMALL:
         return [np.fromfile(merged_path, dtype)]
     return [np.memmap(merged_path, dtype, mode="r")]
+
+
+def check_written_alike(ids: NDArray[Any]) -> None:
+    """Raise if sorted ids have one node twice, as 7 and as 7.0: programs write both for one number.
+
+    >>> check_written_alike(np.array([b"7", b"7.0", b"8.0"]))
+    Traceback (most recent call last):
+    ...
+    proptrain.errors.TableError: Ids must be written alike, but 1 is there as a whole number and ...
+    """
+    if ids.dtype.kind != "S":
+        return
+    decimals = ids[np.char.endswith(ids, b".0")]
+    whole = np.char.rpartition(decimals, b".")[:, 0] if len(decimals) else decimals
+    twice = whole[np.char.isdigit(whole) & np.isin(whole, ids)]
+    if len(twice):
+        first = twice[0].decode()
+        raise TableError(
+            f"Ids must be written alike, but {len(twice):,} {'is' if len(twice) == 1 else 'are'} "
+            f"there as a whole number and as a decimal, such as {first} and {first}.0. Programs "
+            "write the second for the first where a column has empty cells: drop those rows and "
+            "write whole numbers. If they are two nodes, give them names that differ in more."
+        )
 
 
 def _samples_of(run: NDArray[Any]) -> NDArray[Any]:

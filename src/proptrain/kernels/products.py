@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,9 +24,15 @@ from proptrain.kernels.columns import (
 from proptrain.kernels.dropout import coins, dropout_scale, threshold
 from proptrain.kernels.sums import rows_of_a_sum, sum_of_sums
 from proptrain.kernels.threads import are_worth_it, for_each, row_blocks
+from proptrain.kernels.transposed import TransposedParts
+
+Kernel: TypeAlias = Callable[..., Any]
 
 _NARROW = 16
 """Up to so many columns the sums of a row are one register or less, and wait for each other."""
+_NEAR = 1 << 20
+"""Bytes that a core's second cache holds: if it has all rows of half the columns but not of all,
+taking these in two halves is faster, though the entries are read twice."""
 _FOR_A_THREAD = 32
 """Columns that a thread takes where threads share by columns: the network has 64 hidden units."""
 
@@ -75,7 +82,7 @@ def _gather(
     padded = padded_to_widths(dense)
     product = aligned_empty((matrix.shape[0], padded.shape[1]), dense.dtype)
     blocks = row_blocks(matrix.indptr, padded.shape[1])
-    for columns in columns_of(padded):
+    for columns in columns_of(padded, _widest(padded)):
         gather, panel = kernel(name, columns.width), columns.panel_of(padded)
 
         def gather_rows(
@@ -92,6 +99,16 @@ def _gather(
     return without_padding(product, dense)
 
 
+def _widest(looked_up: NDArray[Any]) -> int:
+    """Return how many columns to take at once of a matrix whose rows are looked up.
+
+    >>> _widest(np.zeros((3000, 64), np.float32)), _widest(np.zeros((6000, 64), np.float32))
+    (64, 32)
+    """
+    half, of_a_column = WIDEST // 2, looked_up.shape[0] * looked_up.itemsize
+    return half if half * of_a_column <= _NEAR < WIDEST * of_a_column else WIDEST
+
+
 def transposed_sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
     """Return matrixᵀ @ dense without a transposed copy of the matrix: shape (m, c).
 
@@ -103,11 +120,17 @@ def transposed_sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDAr
 
 
 def active_gradients(
-    matrix: sp.csr_array, gradient: NDArray[Any], active: NDArray[Any], scale: float = 1.0
+    matrix: sp.csr_array,
+    gradient: NDArray[Any],
+    active: NDArray[Any],
+    scale: float = 1.0,
+    parts: TransposedParts | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the gradients for dense (m, c) and bias (c,) from that for `active_product` (n, c).
 
-    It passes where something is active, times ``scale``, by which dropout has scaled it up.
+    It passes where something is active, times ``scale``, by which dropout has scaled it up. Who
+    multiplies by the same matrix again and again gives it in `TransposedParts` as well, which is
+    faster and comes to the same bits.
 
     >>> identity, active = sp.csr_array(np.eye(2)), np.array([[0.0], [1.0]])
     >>> active_gradients(identity, np.array([[5.0], [7.0]]), active)
@@ -119,25 +142,68 @@ def active_gradients(
     step = rows_of_a_sum(len(active))
     sums = np.zeros((max(1, -(-len(active) // step)), padded.shape[1]), dtype=number)
     rest = (padded, number(scale), step, sums)
-    product = _scatter("scatter_active", matrix, gradient, *rest)
+    if parts is None:
+        product = _scatter("scatter_active", matrix, gradient, *rest)
+    else:
+        product = _collect(parts, matrix, gradient, *rest)
     return product, sum_of_sums(sums, step, len(active))[: gradient.shape[1]]
 
 
 def _scatter(name: str, matrix: sp.csr_array, dense: NDArray[Any], *more: Any) -> NDArray[Any]:
     """Have each row of ``dense`` add to rows of the product."""
+    kernels = partial(kernel, name)
+
+    def scatter(add: Kernel, columns: Columns, padded: NDArray[Any], panel: NDArray[Any]) -> None:
+        add(matrix.indptr, matrix.indices, matrix.data, padded, columns.first, panel, *more)
+
+    return _transposed(matrix, dense, kernels, scatter)
+
+
+def _collect(
+    parts: TransposedParts,
+    matrix: sp.csr_array,
+    dense: NDArray[Any],
+    active: NDArray[Any],
+    scale: Any,
+    step: int,
+    sums: NDArray[Any],
+) -> NDArray[Any]:
+    """Have each row of the product collect from rows of ``dense``, those of one part at a time."""
+
+    def kernels(width: int) -> tuple[Kernel, Kernel]:
+        return kernel("pass_active", width), kernel("collect", width)
+
+    def collect(
+        both: tuple[Kernel, Kernel], columns: Columns, padded: NDArray[Any], panel: NDArray[Any]
+    ) -> None:
+        pass_active, add = both
+        passed = aligned_empty((parts.n_rows, columns.width), dense.dtype)
+        for part in parts.parts:
+            rows = part.rows
+            groups = slice(rows.start // step, -(-rows.stop // step))
+            chosen = (padded[rows], active[rows], columns.first, scale, np.uint64(step))
+            pass_active(*chosen, sums[groups], passed)
+            add(part.targets, part.starts, part.sources, part.data, passed, panel)
+
+    return _transposed(matrix, dense, kernels, collect)
+
+
+def _transposed(
+    matrix: sp.csr_array,
+    dense: NDArray[Any],
+    kernels: Callable[[int], Any],
+    add: Callable[[Any, Columns, NDArray[Any], NDArray[Any]], None],
+) -> NDArray[Any]:
+    """Return matrixᵀ @ dense, to which ``add`` adds up the columns of one panel each."""
     check_fit(matrix.shape[0], dense.shape[0], matrix.shape[::-1], dense.shape)
     padded = padded_to_widths(dense)
     # Two rows may add to the same place, so threads share by columns.
     shared = are_worth_it(matrix.nnz * padded.shape[1])
     groups = columns_of(padded, _FOR_A_THREAD if shared else WIDEST)
     panels = [aligned_zeros((matrix.shape[1], one.width), dense.dtype) for one in groups]
-    kernels = [kernel(name, one.width) for one in groups]  # not in the threads: each once
-
-    def scatter(part: tuple[Columns, NDArray[Any], Callable[..., Any]]) -> None:
-        columns, panel, add = part
-        add(matrix.indptr, matrix.indices, matrix.data, padded, columns.first, panel, *more)
-
-    for_each(list(zip(groups, panels, kernels, strict=True)), scatter)
+    found = [kernels(one.width) for one in groups]  # not in the threads: each once
+    tasks = list(zip(found, groups, panels, strict=True))
+    for_each(tasks, lambda task: add(task[0], task[1], padded, task[2]))
     return without_padding(_side_by_side(panels, matrix.shape[1], dense.dtype), dense)
 
 

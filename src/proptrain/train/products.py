@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from proptrain.kernels import (
     transposed_product,
     transposed_sparse_product,
 )
+from proptrain.kernels.transposed import TransposedParts, transposed_parts
 
 
 class FeatureMatrix:
@@ -37,6 +39,7 @@ class FeatureMatrix:
         self.is_sparse = bool(sp.issparse(features))
         if self.is_sparse:
             self._matrix = with_short_indices(sp.csr_array(features, dtype=np.float32))
+            self._way_back = _WayBack(self._matrix)
         else:
             # torch has no read-only tensors and warns about read-only arrays; nobody writes here.
             self._dense = torch.tensor(np.asarray(features, dtype=np.float32))
@@ -61,7 +64,7 @@ class FeatureMatrix:
         if not self.is_sparse:
             return rectified(self._dense @ weight, bias, rate, random)
         active: torch.Tensor = _SparseActive.apply(  # type: ignore[no-untyped-call]
-            weight, bias, self._matrix, rate, random
+            weight, bias, self._matrix, self._way_back, rate, random
         )
         return active
 
@@ -70,10 +73,30 @@ class FeatureMatrix:
         result = copy.copy(self)
         if self.is_sparse:
             result._matrix = drop_entries(self._matrix, rate, random)
+            result._way_back = _WayBack(result._matrix)
         else:
             kept = random.random(self._dense.shape, dtype=np.float32) >= rate
             result._dense = self._dense * torch.from_numpy(kept) / (1 - rate)
         return result
+
+
+class _WayBack:
+    """A matrix transposed part by part, once it is clear that it is used again."""
+
+    def __init__(self, matrix: sp.csr_array) -> None:
+        self._matrix = matrix
+        self._is_known = False
+
+    def parts(self) -> TransposedParts | None:
+        """Return the parts; None at first: batches, and entries left by chance, are used once."""
+        if not self._is_known:
+            self._is_known = True
+            return None
+        return self._parts
+
+    @cached_property
+    def _parts(self) -> TransposedParts | None:
+        return transposed_parts(self._matrix)
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -99,6 +122,7 @@ class _SparseActive(torch.autograd.Function):
         weight: torch.Tensor,
         bias: torch.Tensor | None,
         matrix: sp.csr_array,
+        way_back: _WayBack,
         rate: float,
         random: np.random.Generator | None,
     ) -> torch.Tensor:
@@ -106,18 +130,19 @@ class _SparseActive(torch.autograd.Function):
         active = active_product(matrix, weight.detach().numpy(), own, rate, random)
         told = torch.from_numpy(active)
         ctx.save_for_backward(told)
-        ctx.matrix, ctx.has_bias = matrix, bias is not None
+        ctx.matrix, ctx.way_back, ctx.has_bias = matrix, way_back, bias is not None
         ctx.scale = 1.0 if random is None else dropout_scale(rate)
         return told
 
     @staticmethod
     def backward(
         ctx: Any, *gradients: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None, None, None, None]:
+    ) -> tuple[torch.Tensor, torch.Tensor | None, None, None, None, None]:
         (active,) = ctx.saved_tensors
-        parts = active_gradients(ctx.matrix, gradients[0].numpy(), active.numpy(), ctx.scale)
-        for_weight, for_bias = map(torch.from_numpy, parts)
-        return for_weight, for_bias if ctx.has_bias else None, None, None, None
+        given = (ctx.matrix, gradients[0].numpy(), active.numpy(), ctx.scale)
+        for_both = active_gradients(*given, ctx.way_back.parts())
+        for_weight, for_bias = map(torch.from_numpy, for_both)
+        return for_weight, for_bias if ctx.has_bias else None, None, None, None, None
 
 
 class _Rectified(torch.autograd.Function):
