@@ -16,8 +16,9 @@ from threadpoolctl import ThreadpoolController
 from proptrain.bench.case import Case, Wanted, Work, drawn, load_once
 from proptrain.bench.timing import Job
 from proptrain.data.indices import with_short_indices
-from proptrain.kernels import sparse_product, transposed_sparse_product
+from proptrain.kernels import active_gradients, sparse_product
 from proptrain.kernels.threads import count_threads, for_each
+from proptrain.kernels.transposed import transposed_parts
 from proptrain.torch_sparse import torch_csr
 
 N_HIDDEN = 64
@@ -38,14 +39,16 @@ def first_layer(wanted: Wanted) -> Iterator[Case]:
 
 def _products(name: str, data_dir: Path | None, way: Literal["forward", "backward"]) -> Work:
     features = with_short_indices(sp.csr_array(load_once(name, data_dir).features))
-    if way == "forward":
-        matrix, product = features, sparse_product
-    else:  # the libraries are given a transposed copy; ours does without
-        matrix, product = sp.csr_array(features.T), transposed_sparse_product
+    matrix = features if way == "forward" else sp.csr_array(features.T)
     right = drawn(matrix.shape[1], N_HIDDEN)
     n_operations = 2.0 * features.nnz * N_HIDDEN
+    ours: Job = partial(sparse_product, features, right)
+    if way == "backward":  # as in training: past the rectifier, with the gradient of the bias
+        active = np.maximum(right[::-1], 0)
+        parts = transposed_parts(features)
+        ours = partial(active_gradients, features, right, active, parts=parts)
     jobs: dict[str, Job] = {
-        "proptrain": partial(product, features, right),
+        "proptrain": ours,
         "SciPy": partial(matmul, matrix, right),
         "torch CSR": partial(matmul, torch_csr(matrix, shares=True), torch.from_numpy(right)),
         BOUND: _bound_job(n_operations),
