@@ -32,9 +32,10 @@ def check_answers(address: str) -> None:
     try:
         with socket.create_connection((host, int(port)), REACH_SECONDS) as there:
             said = _greeted(there)
-    except OSError as error:
+    except (OSError, UnicodeError, OverflowError) as error:  # the last two: no name, no port
+        why = getattr(error, "strerror", None) or error
         raise ClusterError(
-            f"No Ray cluster answers at {address}: {error.strerror or error}. Start one with ray "
+            f"No Ray cluster answers at {address}: {why}. Start one with ray "
             "start --head, or give the address that it printed."
         ) from error
     if said is not None and said[_FRAME_TYPE : _FRAME_TYPE + 1] != _SETTINGS:
@@ -87,5 +88,5 @@ def _stands_for(host: str) -> set[str]:
     """Return the IP addresses of a host; none if nobody knows it."""
     try:
         return {str(told[4][0]) for told in socket.getaddrinfo(host, None)}
-    except OSError:
+    except (OSError, UnicodeError):
         return set()

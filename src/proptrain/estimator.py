@@ -220,17 +220,21 @@ class PTAClassifier(GraphClassifier):
         scores = ensemble_predictions(self.probabilities_, engine, scheme)
         return self._finish(problem, spread_or_own(scores, self.probabilities_))
 
-    def _teller(self, features: Features, seed: int) -> Tell:
-        """Return what trains a model like this one on other labels, and says what it tells."""
+    def _auditor(self) -> PTAClassifier:
+        """Return what learns from other labels for an audit, not trained yet."""
         # Without nodes to stop by: every label is learnt from, and for too short a time to fit
         # single wrong ones.
         n_epochs = min(self.max_epochs, _AUDIT_EPOCHS)
-        untrained = clone(self).set_params(
+        return clone(self).set_params(  # type: ignore[no-any-return]
             stopping_fraction=0.0,
             max_epochs=n_epochs,
             patience=n_epochs,
             unlabelled=UNLABELLED,
         )
+
+    def _teller(self, features: Features, seed: int) -> Tell:
+        """Return what trains a model like this one on other labels, and says what it tells."""
+        untrained = self._auditor()
         random = np.random.RandomState(seed)
 
         def tell(learnt: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,9 +1,10 @@
-"""The three steps by a crew: blocks in, blocks out, and no matrix of nodes and classes anywhere.
+"""The three steps by a crew: blocks in, blocks out, and no matrix of nodes and classes here.
 
 The same functions as `fit_from_disk` calls, in the same order and with the same random numbers.
 Signals are made where they are needed, block by block, from what lies in shared folders; what the
 next step needs is written there by whoever has computed it. Here are labels and flags of the nodes,
-one number each, the network, and features if they were given as a matrix in memory.
+one number each, the network, and features if they were given as a matrix in memory. Whoever trains
+with epochs that are judged by the ensemble has its predictions of all nodes.
 """
 
 from __future__ import annotations

@@ -361,10 +361,14 @@ class PTAPlusClassifier(GraphClassifier):
 
     def _teller(self, features: Features, seed: int) -> Tell:
         """Return what trains PTA on other labels, and says what it tells: see `audit`."""
-        mine, known = self.get_params(deep=False), PTAClassifier().get_params(deep=False)
-        pta = PTAClassifier(**{name: mine[name] for name in known if name in mine})
+        pta = self._auditor()
         pta.graph_ = self.graph_
         return pta._teller(self._scaling(features)(features), seed)
+
+    def _auditor(self) -> PTAClassifier:
+        """Return PTA with the parameters that both have, to learn from other labels."""
+        mine, known = self.get_params(deep=False), PTAClassifier().get_params(deep=False)
+        return PTAClassifier(**{name: mine[name] for name in known if name in mine})._auditor()
 
     def _from_features(self, features: Features) -> NDArray[np.float64]:
         told = self._told_by_networks(features)

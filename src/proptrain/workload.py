@@ -65,6 +65,8 @@ class Workload:
     epoch_seconds: float
     """Of an epoch, on one ordinary core; of the whole fit, if there are no epochs."""
     max_epochs: int
+    may_repeat: bool = False
+    """Whether it may fit five times more, to see whether labels alone tell more."""
 
     @property
     def seconds(self) -> float:
@@ -80,7 +82,7 @@ class Workload:
             f"{time_in_words(self.epoch_seconds)} an epoch, of which there are "
             f"{self.max_epochs:,} at most: {time_in_words(self.seconds)}, or less if training "
             "stops early"
-        )
+        ) + (", and up to five times as long again if labels alone seem to do" * self.may_repeat)
 
     def __str__(self) -> str:
         """Say it in a line."""
@@ -95,8 +97,8 @@ def estimate_fit(
     ``is_watched`` says whether some labels are held back to decide when to stop; it matters to
     `PTAPlusClassifier`, whose rounds are short without. Seconds are those of the epochs:
     seconds = max_epochs × operations of an epoch / (2 · 10⁹).
-    Without stopping nodes it may fit five times more before it falls back on labels: these fits are
-    not counted.
+    Without stopping nodes it may fit five times more before it falls back on labels: the seconds
+    of these fits are not counted, but the words tell of them.
 
     >>> from proptrain import PTAClassifier
     >>> sizes = FitSizes(n_nodes=2_400_000, n_entries=124_000_000, n_features=100, n_classes=47)
@@ -107,7 +109,9 @@ def estimate_fit(
     """
     settings = classifier.get_params(deep=False)
     seconds = _operations(settings, sizes) / _PER_SECOND
-    return Workload(_bytes(settings, sizes), seconds, most_epochs(settings, is_watched=is_watched))
+    may_repeat = bool(settings.get("fall_back")) and not is_watched
+    n_epochs = most_epochs(settings, is_watched=is_watched)
+    return Workload(_bytes(settings, sizes), seconds, n_epochs, may_repeat)
 
 
 def check_memory(needed: int, what: str, advice: str) -> None:

@@ -388,6 +388,18 @@ def test_fixed_rows_stay_and_the_others_follow_the_oracle(case, kind, name, dtyp
 
 
 @engines
+def test_fixed_rows_of_any_whole_numbers_are_rows(case):
+    @case.for_all(adjacencies_with_signals())
+    def check(drawn):
+        adjacency, signal = drawn
+        engine, rows = case.on(adjacency, "symmetric"), np.arange(len(adjacency))[::2]
+        wanted = engine.propagate(signal, PPR(), fixed=rows)
+        for kind in (np.uint8, np.int16, np.uint64):  # bytes are a mask to torch
+            got = engine.propagate(signal, PPR(), fixed=rows.astype(kind))
+            np.testing.assert_array_equal(got, wanted)
+
+
+@engines
 @kinds
 @schemes
 def test_no_fixed_row_is_plain_propagation(case, kind, name):

@@ -320,6 +320,40 @@ def test_one_id_written_as_a_whole_number_and_as_a_decimal_is_no_two_nodes(tmp_p
         build_graph(paths, tmp_path / "other", memory=MEMORY)
 
 
+def test_a_whole_number_and_its_decimal_in_two_parts_are_found(tmp_path, monkeypatch):
+    cramped(monkeypatch)
+    numbers = [str(i) for i in range(-400, 400)]
+    for name, ending in (("a.csv", ""), ("b.csv", ".0")):
+        rows = "".join(f"{i}{ending},x{i}\n" for i in numbers)
+        (tmp_path / name).write_text("source,target\n" + rows)
+    with pytest.raises(TableError, match=r"written alike, but .* such as -?\d+ and -?\d+\.0\."):
+        build_graph([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "graph")
+
+
+@pytest.mark.parametrize("number", [b"7", b"-7"])
+def test_a_part_is_compared_with_the_end_of_the_one_before(number):
+    decimal = np.array([number + b".0", b"x"])
+    disk_ids.check_written_alike(decimal, np.array([b"6"]))
+    with pytest.raises(TableError, match="1 is there as a whole number and as a decimal"):
+        disk_ids.check_written_alike(decimal, np.array([number]))
+
+
+def test_numbers_are_made_text_within_the_memory(tmp_path, monkeypatch):
+    cramped(monkeypatch)
+    made = []
+    as_text = disk_ids._as_text
+    monkeypatch.setattr(
+        disk_ids, "_as_text", lambda run, path: made.append(path) or as_text(run, path)
+    )
+    pairs = np.random.RandomState(0).randint(10**12, size=(3000, 2))
+    paths = written(tmp_path, pairs, None, ".parquet", 1)
+    (tmp_path / "b.csv").write_text("source,target\nx,y\n")
+    graph = build_graph([*paths, tmp_path / "b.csv"], tmp_path / "graph")
+    assert len(made) > 3  # several runs, each in a file of its own that is gone
+    assert not any(path.exists() for path in made)
+    assert graph.ids().tolist() == sorted({*pairs.ravel().astype(str), "x", "y"})
+
+
 def test_long_ids_in_one_file_and_short_ones_in_another_are_each_found_once(tmp_path, monkeypatch):
     cramped(monkeypatch)
     short = np.array([f"u{i:03}" for i in range(400)])
@@ -501,6 +535,7 @@ STAGES = {
     "ids": (disk_ids, "_merge", {}),
     "dealing": (disk_sort, "_deal", {"weight": "strength"}),
     "sorting weights of 1": (disk_build, "write_rest", {"weight": "one"}),
+    "sorting weights of 1 in some blocks": (disk_build, "write_rest", {"weight": "mostly"}),
     "degrees and ids": (disk_build, "write_rest", {"weight": "strength"}),
     "given": (disk_sort, "_deal_out", {"nodes": "nodes.csv"}),
     "order": (disk_build, "_places_in", {"renumber": True}),
@@ -532,6 +567,7 @@ def test_what_a_disk_has_spoilt_since_the_kill_gets_into_no_graph(tmp_path, monk
     pairs = random_edges(40, 150)
     table = pd.DataFrame(pairs, columns=["source", "target"]).map(lambda node: f"n{node}")
     table["strength"], table["one"] = np.random.RandomState(1).rand(150), 1.0
+    table["mostly"] = np.where(np.arange(150) == 7, 2.0, 1.0)
     table.to_csv(tmp_path / "edges.csv", index=False)
     ids = [f"n{node}" for node in np.unique(pairs)[::-1]]
     pd.DataFrame({"id": ids}).to_csv(tmp_path / "nodes.csv", index=False)
@@ -819,6 +855,14 @@ def test_a_file_without_column_names_is_noticed(tmp_path, name):
         with pytest.warns(UserWarning, match="first line of edges"):
             read_edges(path, frame["id"].to_numpy())
     read_edges(pd.DataFrame(cells[:1]), frame["id"].to_numpy())  # which has names of its own
+
+
+def test_a_node_table_of_an_unknown_kind_is_called_that(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    (tmp_path / "nodes.xlsx").write_bytes(b"PK")
+    nodes = Nodes(file=tmp_path / "nodes.xlsx")
+    with pytest.raises(FileFormatError, match=r"A table must be one of \.csv, .*got nodes\.xlsx"):
+        build_graph([tmp_path / "edges.csv"], tmp_path / "graph", nodes=nodes, memory=MEMORY)
 
 
 def test_lists_in_a_parquet_file_are_no_ids(tmp_path):

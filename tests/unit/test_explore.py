@@ -349,7 +349,11 @@ def test_a_page_says_where_labels_alone_told_more(monkeypatch, n_rounds):
     assert held["byLabels"]
     f = np.frombuffer(base64.b64decode(held["f"]), dtype="<u2").reshape(clf.probabilities_.shape)
     np.testing.assert_allclose(f / held["fUnit"], clf.told_by_labels_, atol=1e-5)
-    assert "balanced soft labels are averaged in the place of predictions" in render_report(report)
+    page = render_report(report)
+    assert "balanced soft labels are averaged in the place of predictions" in page
+    assert "Nodes whose soft labels were averaged" in page
+    assert "the soft labels that are averaged to the same" in page
+    assert "predictions were averaged" not in page
 
 
 @pytest.mark.parametrize("kept", ["all", "the first"])

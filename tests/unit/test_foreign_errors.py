@@ -119,7 +119,7 @@ def test_soft_labels_of_more_classes_than_there_can_be_are_told():
     ],
 )
 def test_more_nodes_than_a_graph_can_have_are_told(make):
-    with pytest.raises(GraphError, match=r"0 to 2,147,483,648 nodes.* got 1,000,000,000,00[01]\."):
+    with pytest.raises(GraphError, match=r"0 to 2,147,483,647 nodes.* got 1,000,000,000,00[01]\."):
         make()
 
 

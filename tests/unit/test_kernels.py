@@ -487,7 +487,10 @@ def test_gradients_for_any_number_of_columns(dtype, n_columns):
 def test_gradients_by_transposed_parts_are_the_same_bits(
     monkeypatch, dtype, index_type, n_rows, n_columns
 ):
-    monkeypatch.setattr(transposed, "ROWS_OF_A_PART", 32)  # groups of sums have 16 rows
+    for module in ("transposed", "products"):
+        monkeypatch.setattr(
+            f"proptrain.kernels.{module}.ROWS_OF_A_PART", 32
+        )  # groups of sums have 16 rows
     monkeypatch.setattr(transposed, "_FEWEST_AT_A_TIME", 0)
     matrix, gradient = sparse(n_rows, 20, dtype), dense(n_rows, n_columns, dtype)
     matrix.indices, matrix.indptr = (
@@ -495,7 +498,7 @@ def test_gradients_by_transposed_parts_are_the_same_bits(
     )
     active = rectify(dense(n_rows, n_columns, dtype, seed=3), None, 0.3, generator())
     parts = transposed.transposed_parts(matrix)
-    assert len(parts.parts) == -(-n_rows // 32)
+    assert len(parts) == -(-n_rows // 32)
     wanted = active_gradients(matrix, gradient, active, 1.5)
     for got, one in zip(
         active_gradients(matrix, gradient, active, 1.5, parts), wanted, strict=True
@@ -506,7 +509,7 @@ def test_gradients_by_transposed_parts_are_the_same_bits(
 
 def test_transposed_parts_have_every_entry_once_in_the_order_of_rows():
     matrix = sparse(5000, 30, np.float32)
-    found = transposed.transposed_parts(matrix).parts
+    found = transposed.transposed_parts(matrix)
     assert [part.rows for part in found] == [slice(0, 2048), slice(2048, 4096), slice(4096, 5000)]
     again = np.zeros(matrix.shape, np.float32)
     for part in found:

@@ -21,6 +21,7 @@ import proptrain
 from one_process import OneProcess
 from proptrain import PTAClassifier
 from proptrain.cli import fit_folder
+from proptrain.cluster_address import check_answers, is_same_address
 from proptrain.data.shared import SharedFolder
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.errors import (
@@ -117,6 +118,13 @@ def test_who_is_connected_elsewhere_is_told(on_ray, connected, monkeypatch):
         with pytest.raises(ClusterError, match=rf"connected to 10\.0\.0\.1:6379 .*at {address}"):
             on_ray.RayCrew(address)
     assert connected.is_on
+
+
+@pytest.mark.parametrize("address", ["a..b:6379", "x" * 70 + ".org:6379", "127.0.0.1:99999"])
+def test_an_address_that_nobody_can_have_is_told(address):
+    with pytest.raises(ClusterError, match=f"No Ray cluster answers at {re.escape(address)}"):
+        check_answers(address)
+    assert not is_same_address(address, "head:6379")
 
 
 @contextmanager

@@ -212,14 +212,15 @@ def test_commands_that_fit_many_times_do_not_begin_either(files, monkeypatch):
     assert run("fit", *tables, "--out", model).exit_code == 0
     monkeypatch.setattr(workload, "available_memory", lambda: 1000)
     commands = {
-        "Each of these 2 fits": ["evaluate", *tables, "--runs", 2, "--per-class", 2],
-        "Each of these 11 fits": ["audit", *tables, "--out", table],
-        "Each of these 10 fits": ["report", model, "--nodes", files / "nodes.csv", "--out", page],
+        "evaluate": ["evaluate", *tables, "--runs", 2, "--per-class", 2],
+        "audit": ["audit", *tables, "--out", table],
+        "report": ["report", model, "--nodes", files / "nodes.csv", "--out", page],
     }
-    for told, command in commands.items():
+    for name, command in commands.items():
         refused = run(*command)
         assert isinstance(refused.exception, NotEnoughMemoryError)
-        assert str(refused.exception).startswith(told)
+        n_fits = 2 if name == "evaluate" else 10
+        assert str(refused.exception).startswith(f"Each of these {n_fits} fits")
         assert "--force" in str(refused.exception)
         assert not table.exists()
         assert not page.exists()
@@ -235,6 +236,22 @@ def test_many_fits_are_said_beforehand_with_their_number(capsys):
     assert "each of 10,000 fits takes about" in told
     seconds = 10_000 * estimate_fit(PTAClassifier(), SIZES).seconds
     assert f"; all of them together at most {time_in_words(seconds)}" in told
+
+
+def test_the_fits_of_an_audit_are_short_ones():
+    pta, plus = PTAClassifier(alpha=0.2), PTAPlusClassifier(alpha=0.2, n_hidden=32)
+    for classifier in (pta, plus):
+        auditor = classifier._auditor()
+        assert estimate_fit(auditor, SIZES).max_epochs == 100
+        assert (auditor.alpha, auditor.n_hidden) == (0.2, classifier.n_hidden)
+
+
+def test_fits_that_may_be_repeated_are_told_of():
+    plus, more = PTAPlusClassifier(), "up to five times as long again"
+    assert more in estimate_fit(plus, SIZES, is_watched=False).duration
+    assert more not in estimate_fit(plus, SIZES).duration
+    without = PTAPlusClassifier(fall_back=False)
+    assert more not in estimate_fit(without, SIZES, is_watched=False).duration
 
 
 def test_many_short_epochs_are_said_beforehand_and_few_are_not(capsys):

@@ -33,7 +33,7 @@ from proptrain.cli.source import (
     WeightOption,
     read_own_tables,
 )
-from proptrain.cli.workload import sizes_of, tell_workload
+from proptrain.cli.workload import sizes_of, tell_time, tell_workload
 from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ def audit(
     _show(table[:top])
     say(f"{n_suspect:,} of {len(table):,} labels are suspect")
     if n_unjudged:
-        say(f"{n_unjudged:,} labels could not be judged: each is the only one of its class")
+        could_not = "1 label" if n_unjudged == 1 else f"{n_unjudged:,} labels"
+        say(f"{could_not} could not be judged: each is the only one of its class")
     for caution in found.cautions():
         say(f"warning: {caution}")
     for path in (out, fix):
@@ -163,7 +164,9 @@ def _audit(
 
     names = np.array([*(dataset.class_names or ()), None], dtype=object)  # None for code -1
     classifier = PTAClassifier(alpha=alpha, device=device, unlabelled=None, random_state=seed)
-    tell_workload(classifier, sizes_of(dataset), quiet=quiet, force=force, n_fits=1 + N_FITS)
+    sizes, auditor = sizes_of(dataset), classifier._auditor()
+    tell_workload(auditor, sizes, quiet=quiet, force=force, n_fits=N_FITS)
+    tell_time(classifier, sizes, dataset.labels, quiet=quiet)
     with training_progress(classifier.max_epochs, quiet=quiet) as on_epoch:
         classifier.fit(
             dataset.features, names[dataset.labels], graph=dataset.graph, on_epoch=on_epoch

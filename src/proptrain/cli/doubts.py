@@ -32,8 +32,8 @@ def audited_now(
     check_can_audit(saved.estimator)
     features = _features_of(saved, nodes)
     sizes = sizes_in(saved.estimator.graph_, features, len(saved.estimator.classes_))
-    given = saved.estimator.given_
-    tell_workload(saved.estimator, sizes, codes=given, quiet=quiet, force=force, n_fits=N_FITS)
+    auditor = saved.estimator._auditor()
+    tell_workload(auditor, sizes, quiet=quiet, force=force, n_fits=N_FITS)
     with progress("audit: models without some labels", N_FITS, quiet=quiet) as advance:
         found = saved.estimator.audit(features, on_fit=advance)
     return suspects_of(found, None if saved.node_ids is None else saved.node_ids.tolist())

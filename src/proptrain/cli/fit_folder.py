@@ -115,7 +115,8 @@ def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
         f"{wanted.method.name} trained in {seconds:.1f} s ({told['epochs']} epochs){held_out}"
         f"{memory}; written to {wanted.out}"
     )
-    if (n_left := graph.n_nodes - told["reached"]) > 0:
+    n_left = graph.n_nodes - told["reached"]
+    if n_left > 0 and wanted.method.trains and wanted.method.uses_graph:
         say(
             f"no label reaches {n_left:,} of {graph.n_nodes:,} nodes: what is told of them is by "
             "their features and neighbours alone"

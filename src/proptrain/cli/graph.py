@@ -98,7 +98,7 @@ def build(
         raise InvalidInputError("Give --nodes or --n-nodes, not both.")
     if id_column is not None and nodes is None:
         raise InvalidInputError("--id goes with --nodes: it names a column of that table.")
-    for place in (*edges, out):
+    for place in (*edges, nodes, out):
         refuse_address(place, "graph build reads and writes files of this machine")
     # Sorted in memory at once, an edge list takes several times its file; compressed ones more.
     useful = 20 * sum(path.stat().st_size for path in edges if path.is_file())

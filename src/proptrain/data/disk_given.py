@@ -16,7 +16,7 @@ from proptrain.data.disk_writer import write_array, write_parts
 from proptrain.data.edge_files import check_longest, ids_of, largest_group
 from proptrain.data.manifest import StoredArray
 from proptrain.data.mapped import forget, parts_of
-from proptrain.data.table_files import column_parts, is_text_file, no_rows
+from proptrain.data.table_files import column_parts, is_separated, no_rows
 from proptrain.data.tables import check_not_empty, id_column_of, repeated_ids
 from proptrain.errors import TableError
 from proptrain.memory import give_back
@@ -55,7 +55,7 @@ def given_ids(
 
 def kept_by(table: Path, id_column: str | None) -> int:
     """Return the bytes that reading ids keeps in memory: of Parquet a row group of them."""
-    if is_text_file(table) or not table.is_file():
+    if is_separated(table, "A table", "Save it in one of these formats."):
         return 0
     return largest_group(table, lambda names: [id_column_of(names, id_column, table.name)])
 

@@ -198,9 +198,10 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     runs = [np.load(path, mmap_mode="r") for path in paths]
     if not runs:
         return [np.empty(0, np.int64)]
-    if len({run.dtype.kind for run in runs}) > 1:  # a run of numbers fits into memory as text
+    if len({run.dtype.kind for run in runs}) > 1:
         runs = [
-            np.sort(run.astype(NUMBER_AS_TEXT)) if run.dtype.kind == "i" else run for run in runs
+            _as_text(run, work / f"text-{place:05}.npy") if run.dtype.kind == "i" else run
+            for place, run in enumerate(runs)
         ]
     dtype = np.result_type(*runs)
     total = sum(len(run) for run in runs) * dtype.itemsize
@@ -208,24 +209,37 @@ def _merge(paths: list[Path], work: Path, budget: int) -> list[NDArray[Any]]:
     samples = np.sort(np.concatenate([_samples_of(run) for run in runs]))
     splitters = samples[np.linspace(0, len(samples), n_parts + 1)[1:-1].astype(np.int64)]
     cuts = [[0, *_places_of(splitters, run), len(run)] for run in runs]
-    merged_path, n_bytes = work / "merged.bin", 0
+    merged_path, n_bytes, before = work / "merged.bin", 0, np.empty(0, dtype)
     with merged_path.open("wb") as file:
         for part in range(n_parts):
             pieces = [run[c[part] : c[part + 1]] for run, c in zip(runs, cuts, strict=True)]
             merged = distinct(np.concatenate([piece.astype(dtype) for piece in pieces]))
-            check_written_alike(merged)
+            check_written_alike(merged, before)
+            before = merged[-1:]
             append_numbers(file, merged)
             n_bytes += merged.nbytes
             forget(*runs)
+    for path in work.glob("text-*.npy"):
+        path.unlink()
     if n_bytes <= SMALL:
         return [np.fromfile(merged_path, dtype)]
     return [np.memmap(merged_path, dtype, mode="r")]
 
 
-def check_written_alike(ids: NDArray[Any]) -> None:
+def _as_text(run: NDArray[np.int64], path: Path) -> NDArray[np.bytes_]:
+    """Return a run of numbers as text, sorted, in a file: one fits into memory, all may not."""
+    write_array(path, np.sort(run.astype(NUMBER_AS_TEXT)))
+    text: NDArray[np.bytes_] = np.load(path, mmap_mode="r")
+    forget(run, text)
+    return text
+
+
+def check_written_alike(ids: NDArray[Any], before: NDArray[Any]) -> None:
     """Raise if sorted ids have one node twice, as 7 and as 7.0: programs write both for one number.
 
-    >>> check_written_alike(np.array([b"7", b"7.0", b"8.0"]))
+    ``before`` is the last id of the part before them, since 7.0 may be the first of the next.
+
+    >>> check_written_alike(np.array([b"7.0", b"8.0"]), np.array([b"7"]))
     Traceback (most recent call last):
     ...
     proptrain.errors.TableError: Ids must be written alike, but 1 is there as a whole number and ...
@@ -234,7 +248,8 @@ def check_written_alike(ids: NDArray[Any]) -> None:
         return
     decimals = ids[np.char.endswith(ids, b".0")]
     whole = np.char.rpartition(decimals, b".")[:, 0] if len(decimals) else decimals
-    twice = whole[np.char.isdigit(whole) & np.isin(whole, ids)]
+    is_number = np.char.isdigit(np.char.lstrip(whole, b"-"))
+    twice = whole[is_number & np.isin(whole, np.concatenate([before, ids]))]
     if len(twice):
         first = twice[0].decode()
         raise TableError(

@@ -329,13 +329,18 @@ def _sort_block(number: int, first: int, last: int, out: Path, sort: PairSort) -
             "directed": n_directed,
             "all_ones": weights is None or bool((weights == 1).all()),
         }
-        # Weights that are all 1 may go, see `_put_together`.
-        may_go = {block.weights: done if told["all_ones"] else None}
+        # Weights of a graph whose weights are all 1 may go, see `_put_together`.
+        may_go = {block.weights: _no_weights_note(sort) if told["all_ones"] else None}
         kept += [Kept(out / one.name, one.sha256, until=may_go.get(one)) for one in block.arrays]
         write_note(done, told, kept)
     for path in _bucket(sort, number):
         path.unlink(missing_ok=True)
     return dict(read_note(done))
+
+
+def _no_weights_note(sort: PairSort) -> Path:
+    """Return the note that no weight of the graph is other than 1."""
+    return sort.work / "no-weights.json"
 
 
 def _block_note(sort: PairSort, number: int) -> Path:
@@ -412,6 +417,7 @@ def _put_together(
 ) -> tuple[list[StoredBlock], EdgeCounts, Iterator[NDArray[np.float64]]]:
     blocks = [_stored_block(record["block"]) for record in records]
     if all(record["all_ones"] for record in records):
+        write_note(_no_weights_note(sort), len(blocks))
         for number in range(len(blocks)):
             (out / f"weights-{number:05}.npy").unlink(missing_ok=True)
         blocks = [StoredBlock(b.first, b.n_rows, b.n_entries, b.indptr, b.indices, None)

@@ -15,10 +15,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from proptrain.data.degrees import degrees_of
 from proptrain.data.disk import decoded, is_order
-from proptrain.data.graph import EdgeCounts, Graph
+from proptrain.data.graph import MAX_NODES, EdgeCounts, Graph
 from proptrain.data.manifest import (
     MANIFEST,
-    MAX_NODES,
     WORK,
     Manifest,
     StoredArray,

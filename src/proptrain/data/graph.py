@@ -13,7 +13,8 @@ from proptrain.data.indices import in_native_order, inverse, is_order, with_shor
 from proptrain.data.sound import sound_matrix
 from proptrain.errors import GraphError
 
-MAX_NODES = 2**31
+MAX_NODES = 2**31 - 1
+"""Node numbers have 32 bits."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from proptrain.data.graph import EdgeCounts
+from proptrain.data.graph import MAX_NODES, EdgeCounts
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError, check_count
 from proptrain.files import read_description
 
@@ -20,7 +20,6 @@ WORK = "building"
 """Folder beside the manifest for what is not finished."""
 FORMAT = 1
 ORDERS = ("communities", "degrees", "given")
-MAX_NODES = np.iinfo(np.int32).max
 MAX_BLOCKS = 10_000
 _NAME = re.compile(r"[a-z]{1,20}(-\d{5})?\.npy")
 _HEADER = 128

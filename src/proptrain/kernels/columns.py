@@ -49,7 +49,8 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
         dispatcher = numba.njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:  # no folder where compiled code can be kept: compile in each process
         return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
-    _keep_if_possible(dispatcher._cache)
+    if hasattr(dispatcher, "_cache"):  # there is none with NUMBA_DISABLE_JIT=1
+        _keep_if_possible(dispatcher._cache)
     return dispatcher  # type: ignore[no-any-return]
 
 

@@ -24,7 +24,7 @@ from proptrain.kernels.columns import (
 from proptrain.kernels.dropout import coins, dropout_scale, threshold
 from proptrain.kernels.sums import rows_of_a_sum, sum_of_sums
 from proptrain.kernels.threads import are_worth_it, for_each, row_blocks
-from proptrain.kernels.transposed import TransposedParts
+from proptrain.kernels.transposed import ROWS_OF_A_PART, TransposedParts
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -177,8 +177,8 @@ def _collect(
         both: tuple[Kernel, Kernel], columns: Columns, padded: NDArray[Any], panel: NDArray[Any]
     ) -> None:
         pass_active, add = both
-        passed = aligned_empty((parts.n_rows, columns.width), dense.dtype)
-        for part in parts.parts:
+        passed = aligned_empty((ROWS_OF_A_PART, columns.width), dense.dtype)
+        for part in parts:
             rows = part.rows
             groups = slice(rows.start // step, -(-rows.stop // step))
             chosen = (padded[rows], active[rows], columns.first, scale, np.uint64(step))

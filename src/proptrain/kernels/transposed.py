@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 ROWS_OF_A_PART = 1 << 11
-"""Of 64 columns in single precision so many rows have 512 KB: a core's second cache has them."""
+"""Of 64 columns in single precision so many rows have 512 KB: a core's second cache has them. It is
+a multiple of `rows_of_a_sum`, so that no group of a sum is in two parts."""
 _FEWEST_AT_A_TIME = 2
 """Entries of a part that are added to a row of the product, on the mean: with fewer, nothing is won
 that pays for reading rows from the cache."""
@@ -37,24 +38,20 @@ class RowPart:
     """The number of each entry: (e,)."""
 
 
-@dataclass(frozen=True, eq=False)
-class TransposedParts:
-    """All rows of a matrix in parts of at most ``n_rows``."""
-
-    parts: tuple[RowPart, ...]
-    n_rows: int = ROWS_OF_A_PART
+TransposedParts: TypeAlias = tuple[RowPart, ...]
+"""All rows of a matrix, in their order."""
 
 
 def transposed_parts(matrix: sp.csr_array) -> TransposedParts | None:
     """Return a matrix (n, m) transposed part by part; None if that would win nothing.
 
     >>> parts = transposed_parts(sp.csr_array(np.array([[0.0, 2.0], [0.0, 3.0]])))
-    >>> [(part.targets.tolist(), part.sources.tolist(), part.data.tolist()) for part in parts.parts]
+    >>> [(part.targets.tolist(), part.sources.tolist(), part.data.tolist()) for part in parts]
     [([1], [0, 1], [2.0, 3.0])]
     """
     parts = tuple(_parts(matrix))
     n_targets = sum(len(part.targets) for part in parts)
-    return TransposedParts(parts) if matrix.nnz >= _FEWEST_AT_A_TIME * n_targets else None
+    return parts if matrix.nnz >= _FEWEST_AT_A_TIME * n_targets else None
 
 
 def _parts(matrix: sp.csr_array) -> Iterator[RowPart]:

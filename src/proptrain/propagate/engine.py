@@ -167,7 +167,7 @@ def check_fixed(fixed: NDArray[Any] | None, n_nodes: int) -> NDArray[Any] | None
     if rows.size == 0:
         return np.zeros(0, dtype=np.int64)
     if rows.ndim == 1 and rows.dtype.kind in "iu" and 0 <= rows.min() <= rows.max() < n_nodes:
-        return rows
+        return rows.astype(np.int64, copy=False)  # bytes would be a mask to torch
     raise InvalidInputError(
         f"Fixed rows must be node indices from 0 to {n_nodes - 1:,} or a mask over the "
         f"{n_nodes:,} nodes, got {reprlib.repr(rows.tolist())}."

@@ -60,6 +60,8 @@ class Explorable:
     """The data, as JSON that may stand in a script element."""
     about_labels: str = ""
     """Says which soft label it is, where a model has several."""
+    averaged: str = "predictions"
+    """What of the nodes is averaged."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,10 @@ def explorable_of(
             f"The nodes and edges of this graph take {size / 1e6:.1f} MB, more than the "
             f"{MOST_BYTES / 1e6:.1f} MB that a page may hold. “proptrain explain” tells any node."
         )
-    has_predictions = kept is not None
-    rounding, about = _rounding(fine, has_predictions), _about_labels(classifier)
-    return Explorable(n_nodes, has_predictions, rounding, content, about)
+    averaged = "soft labels" if is_by_labels(classifier) else "predictions"
+    has_predictions, about = kept is not None, _about_labels(classifier)
+    rounding = _rounding(fine, f"{averaged} that are averaged" if has_predictions else None)
+    return Explorable(n_nodes, has_predictions, rounding, content, about, averaged)
 
 
 def audited_json(suspects: Sequence[Suspect]) -> str:
@@ -168,14 +171,14 @@ def _about_labels(classifier: GraphClassifier) -> str:
     )
 
 
-def _rounding(fine: bool, kept: bool) -> str:
+def _rounding(fine: bool, kept: str | None) -> str:
     told, exact = (
         "Probabilities are rounded to 1/65,535",
         "the parts of soft labels are not rounded.",
     )
-    if not kept:
+    if kept is None:
         return f"{told}; {exact}"
-    return f"{told}, the network’s own predictions to {'the same' if fine else '1/255'}; {exact}"
+    return f"{told}, the {kept} to {'the same' if fine else '1/255'}; {exact}"
 
 
 def _nodes_to_json(classifier: GraphClassifier) -> dict[str, Any]:

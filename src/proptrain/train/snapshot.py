@@ -55,7 +55,8 @@ class Snapshot:
                 raise FileFormatError("it was changed after it was written")
             return cls(load(content), numbers["numbers"])
         except FileFormatError as fault:
-            raise FileFormatError(f"{folder} holds no whole snapshot: {fault}.") from fault
+            why = str(fault).rstrip(".")
+            raise FileFormatError(f"{folder} holds no whole snapshot: {why}.") from fault
         except (OSError, SafetensorError, *ODD) as error:
             raise FileFormatError(f"{folder} holds no whole snapshot: {error}.") from error
 
