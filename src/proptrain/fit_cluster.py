@@ -26,7 +26,7 @@ from proptrain.data.shared import SharedFile, SharedFolder
 from proptrain.data.shared_features import (
     FeatureSource,
     check_feature_rows,
-    check_features,
+    check_feature_source,
     count_features,
     shared_features,
 )
@@ -70,7 +70,7 @@ SEEN = "seen"
 def check_given(classifier: PTAClassifier, features: FeatureSource, n_nodes: int) -> None:
     """Raise if a method or features cannot be used, before a cluster is asked."""
     check_able(classifier)
-    check_features(features, n_nodes)
+    check_feature_source(features, n_nodes)
 
 
 @dataclass(frozen=True)

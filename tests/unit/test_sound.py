@@ -24,7 +24,7 @@ from proptrain import (
     save_graph,
     train_predictor,
 )
-from proptrain.data.shared_features import check_features as check_shared
+from proptrain.data.shared_features import check_feature_source as check_shared
 from proptrain.data.sound import sound_matrix
 from proptrain.errors import GraphError, InvalidInputError
 

@@ -6,7 +6,6 @@ before: a disk may have lost or changed some since, and nothing of that shall ge
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import zlib
@@ -17,7 +16,7 @@ from typing import Any
 
 from proptrain.data.disk import DiskGraph, checksum_of
 from proptrain.data.disk_writer import write_whole
-from proptrain.data.manifest import MANIFEST
+from proptrain.data.manifest import MANIFEST, checksum_in
 from proptrain.errors import FileFormatError, ProptrainError
 from proptrain.files import check_ordinary, read_description
 
@@ -43,7 +42,7 @@ class Kept:
 def write_note(path: Path, told: Any, kept: Iterable[Kept] = ()) -> str:
     """Write a note, whole or not at all, once the files that it is of are; returns its SHA-256."""
     content = {"told": told, "kept": [_to_json(one, path.parent) for one in kept]}
-    return write_whole(path, [json.dumps({**content, "checksum": _checksum(content)}).encode()])
+    return write_whole(path, [json.dumps({**content, "checksum": checksum_in(content)}).encode()])
 
 
 def read_note(path: Path) -> Any:
@@ -67,7 +66,7 @@ def check_notes(work: Path) -> None:
 def _content_of(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_description(path.parent, path.name))
-        is_unchanged = content.pop("checksum") == _checksum(content)
+        is_unchanged = content.pop("checksum") == checksum_in(content)
     except ProptrainError:
         raise
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
@@ -75,10 +74,6 @@ def _content_of(path: Path) -> dict[str, Any]:
     if not is_unchanged:
         raise FileFormatError(f"{path} was changed after it was written.")
     return dict(content)
-
-
-def _checksum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _to_json(one: Kept, folder: Path) -> list[Any]:

@@ -173,7 +173,7 @@ def parse_manifest(content: bytes, folder: str) -> Manifest:
     path = f"{folder}/{MANIFEST}"
     try:
         told = json.loads(content)
-        is_unchanged = told.pop("checksum") == _checksum(told)
+        is_unchanged = told.pop("checksum") == checksum_in(told)
         manifest = Manifest.from_json(told)
     except FileFormatError as fault:
         raise FileFormatError(f"Cannot use the graph {folder}: {fault} Build it again.") from fault
@@ -192,10 +192,11 @@ def parse_manifest(content: bytes, folder: str) -> Manifest:
 def manifest_bytes(manifest: Manifest) -> bytes:
     """Return the content of the file."""
     told = manifest.to_json()
-    return json.dumps({**told, "checksum": _checksum(told)}, indent=1).encode()
+    return json.dumps({**told, "checksum": checksum_in(told)}, indent=1).encode()
 
 
-def _checksum(told: dict[str, Any]) -> str:
+def checksum_in(told: dict[str, Any]) -> str:
+    """Return the checksum that a description carries of all else in it."""
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 

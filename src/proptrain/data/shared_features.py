@@ -18,7 +18,7 @@ FeatureSource: TypeAlias = str | Path | NDArray[Any] | sp.csr_array
 """Features as a file, or as a matrix in memory."""
 
 
-def check_features(features: FeatureSource, n_nodes: int) -> None:
+def check_feature_source(features: FeatureSource, n_nodes: int) -> None:
     """Raise if features cannot be used, as far as one can tell without reading them."""
     if not isinstance(features, str | Path):
         usable_features(features, n_nodes)
@@ -57,7 +57,7 @@ def shared_features(features: FeatureSource, n_nodes: int, work: SharedFolder) -
 
 
 def _is_ready(given: Any) -> bool:
-    return not sp.issparse(given) and given.dtype == np.float32 and given.flags.c_contiguous
+    return bool(given.dtype == np.float32 and given.flags.c_contiguous)
 
 
 def _written(given: Any, name: str, work: SharedFolder) -> SharedFile:

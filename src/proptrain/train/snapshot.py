@@ -39,7 +39,7 @@ class Snapshot:
         whole = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
         content = save(whole)
         (folder / ARRAYS).write_bytes(content)
-        (folder / NUMBERS).write_bytes(signed({"numbers": dict(self.numbers)}, content))
+        (folder / NUMBERS).write_bytes(signed(dict(self.numbers), content))
 
     @classmethod
     def read(cls, folder: Path) -> Snapshot:
@@ -50,10 +50,10 @@ class Snapshot:
         try:
             content = file_of(folder, ARRAYS).read_bytes()
             told = json.loads(read_description(folder, NUMBERS))
-            numbers = {"numbers": dict(told["numbers"])}
+            numbers = dict(told["numbers"])
             if signed(numbers, content) != json.dumps(told).encode():
                 raise FileFormatError("it was changed after it was written")
-            return cls(load(content), numbers["numbers"])
+            return cls(load(content), numbers)
         except FileFormatError as fault:
             why = str(fault).rstrip(".")
             raise FileFormatError(f"{folder} holds no whole snapshot: {why}.") from fault
@@ -63,7 +63,7 @@ class Snapshot:
 
 def signed(numbers: dict[str, Any], arrays: bytes) -> bytes:
     """Return a file of numbers with the checksums of itself and of that of the arrays."""
-    told = {"numbers": numbers["numbers"], "arrays": hashlib.sha256(arrays).hexdigest()}
+    told = {"numbers": numbers, "arrays": hashlib.sha256(arrays).hexdigest()}
     checksum = hashlib.sha256(json.dumps(told).encode()).hexdigest()
     return json.dumps({**told, "checksum": checksum}).encode()
 
