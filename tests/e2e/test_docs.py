@@ -35,10 +35,10 @@ HOURS = "takes hours; tests/e2e/test_reproduce.py runs the command on small grap
 BENCH = "takes minutes to hours; tests/unit/test_bench.py and test_benchmarks.py run small cases"
 LARGE = "needs an hour; tests/unit/test_from_disk_benchmark.py and others run small sizes"
 NOT_RUN = {
-    ("README.md", "make demo"): "make is how the tests were started",
-    ("CONTRIBUTING.md", "make format"): "make is how the tests were started",
+    ("README.md", "make demo"): "sets up an environment; test_cli.py runs `proptrain demo`",
+    ("CONTRIBUTING.md", "make format"): "changes the sources, and runs all tests",
     ("README.md", "proptrain reproduce table5"): HOURS,
-    ("deviations.md", "proptrain data fetch"): HOURS,
+    ("deviations.md", "proptrain data fetch"): f"network: see test_catalog.py; {HOURS}",
     ("beyond.md", "proptrain reproduce ablation"): HOURS,
     ("audit.md", "pip install -c constraints.txt"): "hours; see tests/unit/test_audit_benchmark.py",
     ("performance.md", "proptrain bench"): BENCH,
