@@ -31,7 +31,13 @@ def knn_graph(
 ) -> Graph:
     """Join each node to its nearest neighbours in feature space, with unweighted edges.
 
-    ``features`` has shape (n, f), dense or sparse, a row for each node.
+    ``features`` has shape (n, f), dense or sparse, a row x_i for each node. The nearest of a node
+    have the largest cosine similarity s to it, or the smallest distance d::
+
+        s_ij = x_i · x_j / (|x_i| |x_j|)      "cosine"
+        d_ij = (Σ_k (x_ik - x_jk)²)^1/2       "euclidean"
+        d_ij = Σ_k |x_ik - x_jk|              "manhattan"
+        A_ij = 1 if j is one of the n_neighbors nearest to i, or i to j; else 0
 
     Up to ``exact_below`` nodes all are compared; above that it is nearest-neighbour descent, which
     finds most of them, and the same ones for the same ``seed``. Its first call in a process

@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 def noise_rate(graph: Any, labels: Any) -> float:
     """Return the structure noise rate: the share of edges that join two classes (section 5.2).
 
-    That is |{(i, j) ∈ E: y_i ≠ y_j}| / |E| with the class codes y = ``labels``, shape (n,). The
+    rate = |{(i, j) ∈ E: y_i ≠ y_j}| / |E| with the class codes y, ``labels`` of shape (n,). The
     graph is whatever `as_graph` takes; every undirected edge counts once, whatever its
     weight. Nobody knows whether an edge with an unlabelled end (-1) is good or noisy, so such
     edges are left out of both counts.
@@ -45,7 +45,8 @@ def noise_rate(graph: Any, labels: Any) -> float:
 def with_structure_noise(graph: Any, labels: Any, rate: float, seed: int) -> Graph:
     """Return the graph with some edges moved so that its `noise_rate` is ``rate``, to one edge.
 
-    ``labels`` are class codes, shape (n,).
+    ``labels`` are class codes, shape (n,). Of the edges E, m are moved, with the rate that they
+    have r: m = |round(rate · |E|) - r · |E||.
 
     To raise the rate, good edges chosen at random are moved, to lower it, noisy ones (section
     5.2). A moved edge keeps one of its ends, its weight, and gets as its other end a random node
@@ -86,7 +87,9 @@ def with_label_noise(
     (``nodes``: indices, shape (t,), or a mask, shape (n,)), round(rate · count) chosen at
     random change to another class: "uniform" to any of them, each as likely (section 5.3), "pair"
     to the next one, the last class to the first, as where two classes are easily confused. All
-    other labels stay.
+    other labels stay. For the C = ``n_classes`` classes, a label y_i that changes becomes::
+
+        y_i' = (y_i + s_i) mod C,   s_i uniform in 1 … C - 1, or s_i = 1 for "pair"
 
     >>> with_label_noise([0, 0, 1, 1, 1], [0, 1, 2, 3], 2, 0.5, seed=0).tolist()
     [0, 1, 0, 1, 1]

@@ -137,7 +137,11 @@ class Heat:
 
 @dataclass(frozen=True)
 class Exact:
-    """Personalised PageRank to convergence, alpha (I - (1-alpha) Â)^-1, as in PPNP.
+    """Personalised PageRank to convergence, as in PPNP.
+
+    It is the limit of `PPR` for ever more steps::
+
+        Ā = Σ_k alpha (1-alpha)^k Â^k = alpha (I - (1-alpha) Â)^-1,   k = 0, 1, 2 …
 
     The recursion of `PPR` comes nearer to its limit by 1 - alpha in each step, whatever the
     graph, so the number of steps that brings the error below ``tol`` times the signal's norm is
