@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,31 @@ def test_a_pickle_that_is_run_is_seen(tmp_path):
     careless = Reader("careless", {"a": b""}, lambda at: pickle.loads((at / "a").read_bytes()))
     (case,) = harm._planted([careless], tmp_path / "trace")
     assert next(harm.outcomes_of(case)).startswith("broken: RuntimeError")
+
+
+@linux_only
+def test_what_begins_anew_must_not_have_run_a_pickle(tmp_path):
+    def run_and_begin_anew(at):
+        with suppress(Exception):
+            pickle.loads((at / "a").read_bytes())
+
+    def ignore(_):
+        pass
+
+    def outcomes(read, **how):
+        reader = Reader("one", {"a": b""}, read, **how)
+        (case,) = harm._planted([reader], tmp_path / "trace")
+        return list(harm.outcomes_of(case))
+
+    assert outcomes(ignore, begins_anew=True) == [harm.BEGUN_ANEW] * 2
+    assert outcomes(ignore) == ["broken: it was not refused"] * 2
+    careless = outcomes(run_and_begin_anew, begins_anew=True)
+    assert all(one.startswith("broken: RuntimeError") for one in careless)
+
+
+def test_a_pickle_was_planted_in_every_reader(readers):
+    tried = {one.fault for one in read_tried(RESULTS)}
+    assert {f"made to harm: pickles planted in {reader.name}" for reader in readers} <= tried
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -201,6 +227,7 @@ STATES = "absent|complete old|complete new|whole so far"
 FINE = {
     "spoilt file: ": r"result|\w+Error",
     "made to harm: ": r"\w+Error",
+    "made to harm: pickles planted in unfinished build": rf"{harm.BEGUN_ANEW}|\w+Error",
     "numbers from hell: ": r"finite probabilities that sum to 1|\w+Error",
     "kill -9 ": STATES,
     "full disk ": f"our error; (absent|complete old|whole so far)|{STATES}",
@@ -237,10 +264,10 @@ def test_our_own_results_have_no_loss():
     spoilt = [one for fault, one in tried.items() if fault.startswith("spoilt file: ")]
     assert sum(one.outcome.total() for one in spoilt) >= 20_000
     for fault, one in tried.items():
-        fine = [pattern for begin, pattern in FINE.items() if fault.startswith(begin)]
-        assert len(fine) == 1, fault
+        kinds = [begin for begin in FINE if fault.startswith(begin)]
+        assert kinds, fault
         for outcome in one.outcome:
-            assert re.fullmatch(fine[0], outcome), (fault, outcome)
+            assert re.fullmatch(FINE[max(kinds, key=len)], outcome), (fault, outcome)
     assert BEGINNING == b'{"fault": '
 
 
