@@ -55,7 +55,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def main(
     out: Annotated[Path, typer.Option(help="File to add lines to; what is in it stays.")],
     files: Annotated[
-        int, typer.Option(min=1, help="Spoilt files, as many for each reader that is asked for.")
+        int, typer.Option(min=1, help="Spoilt files, divided among the readers.")
     ] = 20_000,
     reader: Annotated[list[str] | None, typer.Option(help="Only readers of these names.")] = None,
     seed: Annotated[int, typer.Option(help="Of how they are spoilt.")] = 0,

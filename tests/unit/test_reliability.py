@@ -21,7 +21,7 @@ from reliability.jobs import JOBS, left_inside, state_of
 from reliability.mutations import WAYS, spoil_files
 from reliability.outcomes import BEGINNING, add_outcome, chosen
 from reliability.readers import Reader, all_readers
-from reliability.table import read_tried, table_of, with_table
+from reliability.table import Tried, read_tried, table_of, with_table
 from reliability.text import NAMED, PLACES, WELL, Named, Shown
 from reliability.two_writers import BOTH_WROTE, ONE_WROTE, Pair
 
@@ -198,6 +198,12 @@ def test_lines_of_all_files_become_one_table(tmp_path):
     assert "| kill -9 | 2,003 | 2,002 × absent, 1 × half | python -m a --b c_d |" in shown
     assert "| full disk | 2 | 2 × our error | python -m a --b c_d |" in shown
     assert shown.endswith("2,005 trials of 2 faults in all.")
+
+
+def test_of_a_fault_that_was_tried_further_the_last_command_repeats_all(tmp_path):
+    lines = [line("a", {"b": 100}, "python -m a 100"), line("a", {"b": 50}, "python -m a 150")]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    assert read_tried(tmp_path) == [Tried("a", Counter(b=150), "python -m a 150")]
 
 
 def test_the_table_takes_its_place_in_a_page(tmp_path):
