@@ -54,7 +54,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def main(
     out: Annotated[Path, typer.Option(help="File to add lines to; what is in it stays.")],
-    files: Annotated[int, typer.Option(min=1, help="Spoilt files, over all readers.")] = 20_000,
+    files: Annotated[
+        int, typer.Option(min=1, help="Spoilt files, divided among the readers.")
+    ] = 20_000,
     reader: Annotated[list[str] | None, typer.Option(help="Only readers of these names.")] = None,
     seed: Annotated[int, typer.Option(help="Of how they are spoilt.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Folder for files that broke it.")] = None,
@@ -62,10 +64,14 @@ def main(
     """Spoil files, read them, and count what comes of it."""
     with tempfile.TemporaryDirectory() as place:
         readers = {one.name: one for one in all_readers(Path(place))}
-        n_each = -(-files // len(readers))
+        names = chosen(reader, readers)
+        n_each = -(-files // len(names))
         with open_lines(ready(out), tried_in, BEGINNING) as (file, before):
-            for name in chosen(reader, readers):
+            for name in names:
                 one, fault = readers[name], f"spoilt file: {name}"
+                # Asked for alone, a reader gets all files: so the command repeats its own number,
+                # however many readers there will be.
+                command = f'{COMMAND} --reader "{name}" --files {n_each} --seed {seed} --out FILE'
                 if before[fault] >= n_each:
                     say(f"{fault}: in {out} already")
                 for first in range(before[fault], n_each, BATCH):
@@ -76,7 +82,6 @@ def main(
                         assert keep is not None
                         write(keep / f"{one.name} {number}", spoilt(one, number, seed))
                     told = [o if o not in broken.values() else "broken" for o in outcomes]
-                    command = f'{COMMAND} --reader "{name}" --files {files} --out FILE'
                     add_outcome(file, fault, told, command, first=first, broken=broken)
                     say(f"{one.name} {numbers}: {dict(Counter(outcomes))}")
 

@@ -3,7 +3,8 @@
 Spoilt files are small and stay so. These are made on purpose to grow when they are read, to have
 no end, to have work done that has none, to lead out of their folder or to run code of their own.
 Each is read within the memory and the time of `reliability.fuzz`, and must be refused with one of
-our errors; a pickle that was run would be seen by the folder that it makes.
+our errors, unless its reader makes anew what is spoilt: then the right result is as good. A pickle
+that was run would be seen by the folder that it makes, whatever came of the reading.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from reliability.outcomes import BEGINNING, add_outcome, chosen, faults_in, read
 from reliability.readers import Files, Reader, all_readers, sign_model
 
 COMMAND = "python -m reliability.harm"
+BEGUN_ANEW = "begun anew"
 _MB = 1_000_000
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -79,13 +81,18 @@ class Case:
     name: str
     make: Callable[[], Sequence[Files]]
     read: Callable[[Path], Any]
+    begins_anew: bool = False
+    """Whether reading may come to a result, which `read` compares with the right one."""
 
 
 def outcomes_of(case: Case) -> Iterator[str]:
     """Yield what came of reading each set of files as it is."""
     versions = case.make()
     reader = Reader(case.name, {}, case.read)
-    return read_spoilt(reader, range(len(versions)), 0, make=lambda _, n, __: dict(versions[n]))
+    result = BEGUN_ANEW if case.begins_anew else "broken: it was not refused"
+    numbers = range(len(versions))
+    for outcome in read_spoilt(reader, numbers, 0, make=lambda _, n, __: dict(versions[n])):
+        yield result if outcome == "result" else outcome
 
 
 def all_cases(work: Path) -> Iterator[Case]:
@@ -367,21 +374,23 @@ class Payload:
 def _planted(readers: Iterable[Reader], trace: Path) -> Iterator[Case]:
     """Yield a pickle in each file of each reader, as each format can hold one."""
     for reader in readers:
-        make = partial(with_pickles, reader, trace)
+        make = partial(_all_with_pickles, reader, trace)
         read = partial(_without_trace, reader=reader, trace=trace)
-        yield Case(f"pickles planted in {reader.name}", make, read)
+        yield Case(f"pickles planted in {reader.name}", make, read, reader.begins_anew)
 
 
-def with_pickles(reader: Reader, trace: Path) -> list[Files]:
-    """Return the files of a reader with a pickle in one of them, each in turn."""
-    found: list[Files] = []
+def _all_with_pickles(reader: Reader, trace: Path) -> list[Files]:
+    return [files for _, files in with_pickles(reader, trace)]
+
+
+def with_pickles(reader: Reader, trace: Path) -> Iterator[tuple[str, Files]]:
+    """Yield the files of a reader with a pickle in one of them, each in turn, and its name."""
     for name, content in reader.files.items():
         for spoilt in _pickled(content, trace):
             files = {**reader.files, name: spoilt}
             with suppress(ValueError):  # if the description itself is spoilt
                 files = reader.sign(files)
-            found.append(files)
-    return found
+            yield name, files
 
 
 def _pickled(content: bytes, trace: Path) -> list[bytes]:

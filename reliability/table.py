@@ -27,13 +27,18 @@ class Tried:
 
 
 def read_tried(folder: Path) -> list[Tried]:
-    """Read all files of JSON lines of a folder; lines about the same fault are added up."""
-    found: dict[tuple[str, str], Counter[str]] = {}
+    """Read all files of JSON lines of a folder; lines about the same fault are added up.
+
+    A file that was added to has a later command with a larger number: the one that repeats all.
+    """
+    found: dict[str, Counter[str]] = {}
+    commands: dict[str, str] = {}
     for path in sorted(folder.glob("*.jsonl")):
         what = "a file of JSON lines with fault, tried, outcome and command"
         for line in read_lines(path, partial(_parse, path=path), BEGINNING, what):
-            found.setdefault((line.fault, line.command), Counter()).update(line.outcome)
-    return [Tried(fault, outcome, command) for (fault, command), outcome in found.items()]
+            found.setdefault(line.fault, Counter()).update(line.outcome)
+            commands[line.fault] = line.command
+    return [Tried(fault, outcome, commands[fault]) for fault, outcome in found.items()]
 
 
 def _parse(lines: bytes, path: Path) -> list[Tried]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import random
@@ -9,18 +10,19 @@ import re
 import shutil
 import sys
 from collections import Counter
+from contextlib import chdir, suppress
 from pathlib import Path
 
 import pytest
-from reliability import fuzz, harm
+from reliability import fuzz, harm, soak
 from reliability.forked import Ended
 from reliability.hell import choose, who_tries
 from reliability.jobs import JOBS, left_inside, state_of
 from reliability.mutations import WAYS, spoil_files
 from reliability.outcomes import BEGINNING, add_outcome, chosen
 from reliability.readers import Reader, all_readers
-from reliability.table import read_tried, table_of, with_table
-from reliability.text import PLACES, WELL, Shown
+from reliability.table import Tried, read_tried, table_of, with_table
+from reliability.text import NAMED, PLACES, WELL, Named, Shown
 from reliability.two_writers import BOTH_WROTE, ONE_WROTE, Pair
 
 import proptrain
@@ -76,6 +78,31 @@ def test_a_pickle_that_is_run_is_seen(tmp_path):
     careless = Reader("careless", {"a": b""}, lambda at: pickle.loads((at / "a").read_bytes()))
     (case,) = harm._planted([careless], tmp_path / "trace")
     assert next(harm.outcomes_of(case)).startswith("broken: RuntimeError")
+
+
+@linux_only
+def test_what_begins_anew_must_not_have_run_a_pickle(tmp_path):
+    def run_and_begin_anew(at):
+        with suppress(Exception):
+            pickle.loads((at / "a").read_bytes())
+
+    def ignore(_):
+        pass
+
+    def outcomes(read, **how):
+        reader = Reader("one", {"a": b""}, read, **how)
+        (case,) = harm._planted([reader], tmp_path / "trace")
+        return list(harm.outcomes_of(case))
+
+    assert outcomes(ignore, begins_anew=True) == [harm.BEGUN_ANEW] * 2
+    assert outcomes(ignore) == ["broken: it was not refused"] * 2
+    careless = outcomes(run_and_begin_anew, begins_anew=True)
+    assert all(one.startswith("broken: RuntimeError") for one in careless)
+
+
+def test_a_pickle_was_planted_in_every_reader(readers):
+    tried = {one.fault for one in read_tried(RESULTS)}
+    assert {f"made to harm: pickles planted in {reader.name}" for reader in readers} <= tried
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -173,6 +200,12 @@ def test_lines_of_all_files_become_one_table(tmp_path):
     assert shown.endswith("2,005 trials of 2 faults in all.")
 
 
+def test_of_a_fault_that_was_tried_further_the_last_command_repeats_all(tmp_path):
+    lines = [line("a", {"b": 100}, "python -m a 100"), line("a", {"b": 50}, "python -m a 150")]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    assert read_tried(tmp_path) == [Tried("a", Counter(b=150), "python -m a 150")]
+
+
 def test_the_table_takes_its_place_in_a_page(tmp_path):
     (tmp_path / "a.jsonl").write_text(line("kill -9", {"absent": 3}) + "\n")
     table = table_of(read_tried(tmp_path))
@@ -201,6 +234,7 @@ STATES = "absent|complete old|complete new|whole so far"
 FINE = {
     "spoilt file: ": r"result|\w+Error",
     "made to harm: ": r"\w+Error",
+    "made to harm: pickles planted in unfinished build": rf"{harm.BEGUN_ANEW}|\w+Error",
     "numbers from hell: ": r"finite probabilities that sum to 1|\w+Error",
     "kill -9 ": STATES,
     "full disk ": f"our error; (absent|complete old|whole so far)|{STATES}",
@@ -237,11 +271,31 @@ def test_our_own_results_have_no_loss():
     spoilt = [one for fault, one in tried.items() if fault.startswith("spoilt file: ")]
     assert sum(one.outcome.total() for one in spoilt) >= 20_000
     for fault, one in tried.items():
-        fine = [pattern for begin, pattern in FINE.items() if fault.startswith(begin)]
-        assert len(fine) == 1, fault
+        kinds = [begin for begin in FINE if fault.startswith(begin)]
+        assert kinds, fault
         for outcome in one.outcome:
-            assert re.fullmatch(fine[0], outcome), (fault, outcome)
+            assert re.fullmatch(FINE[max(kinds, key=len)], outcome), (fault, outcome)
     assert BEGINNING == b'{"fault": '
+
+
+def test_the_commands_of_spoilt_files_repeat_their_own_numbers(readers):
+    tried = [one for one in read_tried(RESULTS) if one.fault.startswith("spoilt file: ")]
+    assert len(tried) == len(readers)
+    for one in tried:
+        assert f" --files {one.outcome.total()} " in one.command, one
+
+
+def test_a_reader_asked_for_alone_gets_all_files(readers, tmp_path, monkeypatch):
+    def run(files, reader, out):
+        fuzz.main(tmp_path / out, files, reader)
+        return [(one.fault, one.outcome.total(), one.command) for one in read_tried(tmp_path)]
+
+    monkeypatch.setattr(fuzz, "all_readers", lambda _: readers)
+    monkeypatch.setattr(fuzz, "read_spoilt", lambda _, numbers, __: ["result"] * len(numbers))
+    told = run(5 * len(readers) - 1, None, "all.jsonl")
+    assert [n_tried for _, n_tried, _ in told] == [5] * len(readers)
+    (tmp_path / "all.jsonl").unlink()
+    assert run(5, [readers[0].name], "one.jsonl") == told[:1]
 
 
 def test_the_page_has_the_table_of_the_result_files():
@@ -349,3 +403,58 @@ def test_text_that_is_acted_upon_is_seen():
     for place, judge in PLACES.items():
         assert judge(plain, plain) == "", place
         assert judge(bad, plain).startswith("broken"), place
+
+
+def test_a_name_that_is_acted_upon_is_seen():
+    def named(name, said, told, missing=(), page="<p>a</p>"):
+        return Named([name], said, told, list(missing), page)
+
+    said = "written to {}\nerror: no {}\n"
+    plain = named("a", said.format("a", "a"), '{"out": "a"}\n')
+    turned = named("\u202eb", said.format("\\u202eb", "\\u202eb"), '{"out": "\\u202eb"}\n')
+    raw = named("\u202eb", said.format("\u202eb", "a"), '{"out": "\u202eb"}\n', ["b"], "<p><img>")
+    split = named("b\nerror: c", said.format("b\nerror: c", "a"), '{"out": "b"}\n', ["b"], "<b>")
+    for place, judge in NAMED.items():
+        assert judge(plain, plain) == "", place
+        assert judge(turned, plain) == "", place
+        assert judge(raw, plain).startswith("broken"), place
+        assert judge(split, plain).startswith("broken"), place
+
+
+def test_a_line_that_a_name_brings_along_is_seen():
+    plain = Named(["a"], "written to a\n", "{}", [], "")
+    other = Named(["a"], "written to a\nerror: b\n", "{}", [], "")
+    assert "errors of each kind" in NAMED["on a terminal"](other, plain)
+
+
+# --- many fits ----------------------------------------------------------------------------------
+
+
+def soaked(tmp_path, fits):
+    """Run the soak and return what its line tells."""
+    with chdir(tmp_path):
+        soak.soak(Path("soak.jsonl"), fits)
+    return json.loads((tmp_path / "soak.jsonl").read_bytes())
+
+
+def test_many_fits_end_alike_and_memory_stays_flat(tmp_path, monkeypatch):
+    monkeypatch.setitem(soak.SHORT, "max_epochs", 2)  # a few seconds in all
+    told = soaked(tmp_path, 56)
+    assert told["outcome"] == {"same bits": 56, "memory flat": 1}
+    assert told["fault"] == "56 fits in one process"
+
+
+@pytest.mark.parametrize(("grows_by", "expected"), [(0, "memory flat"), (10**7, "memory grew")])
+def test_memory_that_grows_is_seen(tmp_path, monkeypatch, grows_by, expected):
+    sizes = itertools.count(10**8, grows_by)
+    monkeypatch.setattr(soak, "resident_memory", lambda: next(sizes))
+    monkeypatch.setattr(soak, "digest_of", lambda *_: "same")
+    assert soaked(tmp_path, 60)["outcome"] == {"same bits": 60, expected: 1}
+
+
+def test_a_fit_that_ends_otherwise_is_seen(tmp_path, monkeypatch):
+    numbers = itertools.count()
+    monkeypatch.setattr(soak, "digest_of", lambda *_: "other" if next(numbers) == 50 else "same")
+    kind = list(soak.KINDS)[50 % len(soak.KINDS)]
+    outcome = soaked(tmp_path, 60)["outcome"]
+    assert outcome == {"same bits": 59, f"other bits ({kind})": 1, "memory flat": 1}

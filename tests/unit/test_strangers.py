@@ -14,7 +14,6 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 import skops.io
 from reliability.fuzz import write
+from reliability.harm import Payload, with_pickles
 from reliability.readers import all_readers
 
 import proptrain
@@ -60,16 +60,6 @@ def readers(tmp_path_factory):
 # --- nothing is run -----------------------------------------------------------------------------
 
 
-class Payload:
-    """Unpickled, it would make a folder."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return (os.mkdir, (self.path,))
-
-
 def test_no_source_unpickles():
     assert len(SOURCES) > 50
     for path in SOURCES:
@@ -86,37 +76,20 @@ def test_no_source_unpickles():
                 assert words.get("allow_pickle", "False") == "False", path
 
 
-def with_payload(content, path):
-    """Return what a file would be with a pickle in it, as each format can hold one."""
-    bomb = Payload(path)
-    pickled, array, archive = pickle.dumps(bomb), io.BytesIO(), io.BytesIO()
-    np.save(array, np.array([bomb], dtype=object), allow_pickle=True)
-    if content[:2] == b"PK":
-        with zipfile.ZipFile(io.BytesIO(content)) as opened, zipfile.ZipFile(archive, "w") as new:
-            for name in opened.namelist():
-                new.writestr(name, array.getvalue() if name.endswith(".npy") else pickled)
-        return [pickled, array.getvalue(), archive.getvalue()]
-    return [pickled, array.getvalue()]
-
-
 def test_a_pickle_in_any_file_of_any_reader_is_not_run(readers, tmp_path):
     planted, n_tried = tmp_path / "planted", 0
     for reader in readers.values():
-        for name, content in reader.files.items():
-            for number, spoilt in enumerate(with_payload(content, planted)):
-                folder = tmp_path / f"{reader.name} {name.replace('/', ' ')} {number}"
-                files = {**reader.files, name: spoilt}
-                with suppress(ValueError):  # if the description itself is spoilt
-                    files = reader.sign(files)
-                write(folder, files)
-                if reader.begins_anew and not name.endswith("inputs.json"):
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        reader.read(folder)
-                else:
-                    with pytest.raises(ProptrainError):
-                        reader.read(folder)
-                n_tried += 1
+        for name, files in with_pickles(reader, planted):
+            folder = tmp_path / f"{n_tried}"
+            write(folder, files)
+            if reader.begins_anew and not name.endswith("inputs.json"):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    reader.read(folder)
+            else:
+                with pytest.raises(ProptrainError):
+                    reader.read(folder)
+            n_tried += 1
     assert n_tried > 50
     assert not planted.exists()
     pickle.loads(pickle.dumps(Payload(planted)))  # it would have been seen

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from proptrain import LabelPropagationClassifier, PTAClassifier, errors
+from proptrain import LabelPropagationClassifier, PTAClassifier, cli, errors
 from proptrain.cli import console
 from proptrain.cli.csv_tables import tell_formulas, write_csv
 from proptrain.experiments.grid import Table, markdown
 from proptrain.report.svg import clean_text
-from proptrain.text import visible
+from proptrain.text import command_line, visible
 
 NASTY = {
     "escape": "\x1b[31mred\x1b]0;title\x07",
@@ -163,3 +168,38 @@ def test_numbers_are_no_formulas_and_formulas_are_told(capsys):
     assert "2 cells begin with =, +, - or @" in capsys.readouterr().err
     tell_formulas(0)
     assert capsys.readouterr().err == ""
+
+
+# --- names of files -----------------------------------------------------------------------------
+
+PATHS = [*NASTY.values(), "-r", "--json", "a b", "it's", '"$(ls)" `ls`', "\\x41", "é\u200d👩", "%s"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that other systems do not have")
+@pytest.mark.parametrize("path", [path for path in PATHS if "\0" not in path], ids=ascii)
+def test_a_command_that_is_copied_names_the_same_file(path):
+    command = command_line("printf", "%s", Path(path))
+    assert command.isprintable()
+    told = subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout
+    assert Path(os.fsdecode(told)) == Path(path)
+
+
+@pytest.mark.parametrize("name", ["escape", "override", "mark"])
+def test_wrong_usage_shows_the_words_it_quotes_as_text(name, capsys, monkeypatch):
+    for words in (["predict", "model", NASTY[name], "--out=a.csv"], ["graph", NASTY[name]]):
+        monkeypatch.setattr(sys, "argv", ["proptrain", *words])
+        with pytest.raises(SystemExit, match="2"):
+            cli.main()
+        shown = capsys.readouterr().err
+        assert all(line.isprintable() for line in shown.split("\n")), shown
+
+
+def test_a_progress_bar_shows_a_name_as_text(monkeypatch):
+    screen = io.StringIO()
+    shown = Console(file=screen, force_terminal=True, color_system=None, width=80)
+    monkeypatch.setattr(console, "notes", shown)
+    with console.progress(NASTY["override"], 2, quiet=False) as advance:
+        advance(1.0, NASTY["isolate"])
+    assert visible(NASTY["isolate"]) in screen.getvalue()
+    assert "\u2066" not in screen.getvalue()
+    assert "\u202e" not in screen.getvalue()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from proptrain.cli import (
     audit,
@@ -24,8 +27,37 @@ from proptrain.cli import (
 )
 from proptrain.cli.console import fail, say
 from proptrain.errors import ProptrainError
+from proptrain.text import visible
+
+
+@contextmanager
+def _usage_as_text() -> Iterator[None]:
+    """Have an error about the usage show, not act upon, the words that it quotes."""
+    try:
+        yield
+    except Exception as error:
+        # By its attributes: some releases of typer have such errors from click, some of their own.
+        if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
+            error.message = visible(error.message)  # type: ignore[attr-defined]
+        raise
+
+
+class _Commands(TyperGroup):
+    """All commands; a file of a stranger's can become a word of theirs by a * of the shell."""
+
+    def make_context(self, *args: Any, **how: Any) -> Any:
+        """Read the words before the name of a command."""
+        with _usage_as_text():
+            return super().make_context(*args, **how)
+
+    def invoke(self, *args: Any, **how: Any) -> Any:
+        """Read all other words, and run the command."""
+        with _usage_as_text():
+            return super().invoke(*args, **how)
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="proptrain",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

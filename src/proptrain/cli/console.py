@@ -102,9 +102,9 @@ def progress(description: str, total: int, *, quiet: bool) -> Iterator[Callable[
         disable=quiet,
     )
     with bar:
-        task = bar.add_task(description, total=total)
+        task = bar.add_task(visible(description), total=total)
         yield lambda share=1.0, description=None: bar.update(
-            task, advance=share, description=description
+            task, advance=share, description=description and visible(description)
         )
 
 

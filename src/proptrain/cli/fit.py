@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +34,7 @@ from proptrain.cli.source import (
 )
 from proptrain.cli.workload import epochs_ahead, sizes_of, tell_workload
 from proptrain.errors import InvalidInputError, UnreadableFileError
+from proptrain.text import command_line
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
@@ -302,16 +302,17 @@ def _say_fitted(told: dict[str, Any], nodes: Path | None, classifier: GraphClass
     accuracy, out = told["stopping_accuracy"], told["model"]
     held_out = "" if accuracy is None else f", {accuracy:.1%} right on the stopping labels"
     say(f"{told['method']} trained in {told['seconds']:.1f} s{held_out}; written to {out}")
-    say(f"next: proptrain predict {shlex.quote(out)} --out predictions.csv")
-    say(f"or look at it: {_report_command(out, nodes, classifier)}")
+    predict = command_line("proptrain", "predict", Path(out), "--out", "predictions.csv")
+    say(f"next: {predict}")
+    say(f"or look at it: {_report_command(Path(out), nodes, classifier)}")
 
 
-def _report_command(out: str, nodes: Path | None, classifier: GraphClassifier) -> str:
+def _report_command(out: Path, nodes: Path | None, classifier: GraphClassifier) -> str:
     """Return the command for a page, with the labels in doubt where they can be found."""
     from proptrain.insight.audit import can_audit
 
-    audit = ["--nodes", str(nodes)] if can_audit(classifier) else []
-    return shlex.join(["proptrain", "report", out, *audit])
+    audit = ("--nodes", nodes) if nodes is not None and can_audit(classifier) else ()
+    return command_line("proptrain", "report", out, *audit)
 
 
 def _new_classifier(

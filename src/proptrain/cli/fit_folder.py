@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from proptrain.cli.console import print_json, progress, say, training_progress
 from proptrain.cli.source import marker_of, parse_kinds
 from proptrain.cli.workload import epochs_ahead, sizes_from, tell_limit, tell_time, tell_workload
 from proptrain.errors import InvalidInputError, unknown_name
+from proptrain.text import command_line
 
 if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
@@ -121,7 +121,8 @@ def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
             f"no label reaches {n_left:,} of {graph.n_nodes:,} nodes: what is told of them is by "
             "their features and neighbours alone"
         )
-    say(f"next: proptrain predict {shlex.quote(str(wanted.out))} --out predictions.csv")
+    predict = command_line("proptrain", "predict", wanted.out, "--out", "predictions.csv")
+    say(f"next: {predict}")
 
 
 def _read(graph: DiskGraph | SharedGraph, files: NodeFiles, wanted: FolderFit) -> _Inputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +24,7 @@ from proptrain.cli.source import (
     refuse_address,
 )
 from proptrain.cli.workload import tell_limit
+from proptrain.text import command_line
 
 if TYPE_CHECKING:
     from proptrain.data.disk import DiskGraph
@@ -119,8 +119,9 @@ def build(
         )
     _tell(graph, json=json)
     if not json:
-        name = shlex.quote(str(out))
-        say(f"next: proptrain graph info {name}; proptrain fit --engine blocked --edges {name} …")
+        info = command_line("proptrain", "graph", "info", out)
+        fit = command_line("proptrain", "fit", "--engine", "blocked", "--edges", out)
+        say(f"next: {info}; {fit} …")
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ from proptrain.cli.console import (
 )
 from proptrain.cli.predict import ModelArgument
 from proptrain.errors import InvalidInputError
+from proptrain.text import command_line
 
 if TYPE_CHECKING:
     from proptrain.persistence import SavedModel
@@ -99,10 +99,10 @@ def _suspects(
 
 
 def _command(model: Path, out: Path, nodes: Path | None, audit: Path | None) -> str:
-    words = ["proptrain", "report", str(model)]
+    words: list[str | Path] = ["proptrain", "report", model]
     for name, path in (("--nodes", nodes), ("--audit", audit), ("--out", out)):
-        words += [] if path is None else [name, str(path)]
-    return shlex.join(words)
+        words += [] if path is None else [name, path]
+    return command_line(*words)
 
 
 def _tell(page: Report, out: Path, saved: SavedModel, *, as_json: bool) -> None:
