@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from operator import matmul
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from proptrain.bench.case import Case, Wanted, Work, drawn, load_once
@@ -44,9 +45,8 @@ def _products(name: str, data_dir: Path | None, way: Literal["forward", "backwar
     n_operations = 2.0 * features.nnz * N_HIDDEN
     ours: Job = partial(sparse_product, features, right)
     if way == "backward":  # as in training: past the rectifier, with the gradient of the bias
-        active = np.maximum(right[::-1], 0)
-        parts = transposed_parts(features)
-        ours = partial(active_gradients, features, right, active, parts=parts)
+        given = (features, right, np.ones_like(right), 1.0, transposed_parts(features))
+        ours = partial(_way_back, *given)
     jobs: dict[str, Job] = {
         "proptrain": ours,
         "SciPy": partial(matmul, matrix, right),
@@ -55,6 +55,11 @@ def _products(name: str, data_dir: Path | None, way: Literal["forward", "backwar
         "as many operations, a dense product (torch)": _dense_job(n_operations),
     }
     return Work(jobs, n_operations, "operations")
+
+
+def _way_back(*given: Any) -> NDArray[Any]:
+    for_weights, _ = active_gradients(*given)
+    return for_weights
 
 
 def runs_together(wanted: Wanted) -> Iterator[Case]:
