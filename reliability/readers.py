@@ -256,7 +256,7 @@ def _sign_graph(files: Files) -> dict[str, bytes]:
 
 
 def _sign_snapshot(files: Files) -> dict[str, bytes]:
-    numbers = json.loads(files["numbers.json"])
+    numbers = json.loads(files["numbers.json"])["numbers"]
     return {**files, "numbers.json": signed(numbers, files.get("arrays.safetensors", b""))}
 
 

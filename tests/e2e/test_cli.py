@@ -726,6 +726,20 @@ def test_predict_refuses_bad_tables_of_new_nodes(run, tmp_path, small_model, new
     refused(run, tmp_path, match, *words)
 
 
+@pytest.mark.filterwarnings("always:The model was fitted to edges with weights")
+@pytest.mark.parametrize(("fitted", "told"), [(("--weight", "w"), True), ((), False)])
+def test_weights_that_new_edges_do_not_have_are_missed(run, tmp_path, fitted, told):
+    write_small(tmp_path)
+    assert run(*small_fit(tmp_path), *fitted, "--method", "LP").code == 0
+    (tmp_path / "new.csv").write_text("name,size,colour\nm,1,red\n")
+    (tmp_path / "e.csv").write_text("a,b,w\nm,n0,3\n")
+    words = ("--nodes", tmp_path / "new.csv", "--edges", tmp_path / "e.csv")
+    words = ("predict", tmp_path / "model", *words, "--out", tmp_path / "p.csv")
+    said = "The model was fitted to edges with weights"
+    assert (said in run(*words).err) is told
+    assert said not in run(*words, "--weight", "w", "--overwrite").err
+
+
 def test_predict_refuses_negative_weights(run, tmp_path, small_model):
     (tmp_path / "new.csv").write_text("name,size,colour\nm,1,red\n")
     (tmp_path / "e.csv").write_text("a,b,w\nm,n0,3\nn0,m,-1\n")  # not even where they would cancel

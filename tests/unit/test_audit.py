@@ -221,7 +221,7 @@ def test_a_class_that_would_be_ended_is_told():
     found, _ = audited(truth, told)
     assert found.classes_in_doubt() == {"c": (2, 3)}
     (caution,) = found.cautions()
-    assert "2 of the 3 labels of class 'c' are suspect" in caution
+    assert "2 of the 3 labels of class 'c' are suspect, and to replace them leaves it 1" in caution
     with pytest.warns(UserWarning, match="2 of the 3 labels of class 'c'"):
         fixed = found.fixed(np.array(["a", "b", "c"])[truth])
     assert (fixed == "c").sum() == 1

@@ -170,6 +170,16 @@ def test_edge_pairs():
     assert edge_pairs(edges, ids, source="a", target="b")[1] is None
 
 
+def test_whole_numbers_written_as_decimals_are_told_so(tmp_path):
+    path = tmp_path / "links.csv"
+    path.write_text("a,b\n10.0,20.0\n")
+    with pytest.raises(TableError, match=r"'20\.0' in row 1\. They look like whole numbers"):
+        read_tables(path, nodes_frame())
+    path.write_text("a,b\n10.0,x\n")
+    with pytest.raises(TableError, match=r"'x' in row 1\. Add them to the node table"):
+        read_tables(path, nodes_frame())
+
+
 def test_unknown_ids_are_named_with_their_rows(tmp_path):
     path = tmp_path / "links.csv"
     path.write_text("a,b\n10,20\n77,10\n" + "".join(f"20,{i}\n" for i in range(90, 97)) + "77,20\n")

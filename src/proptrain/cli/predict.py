@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -205,6 +206,13 @@ def new_nodes(
     else:
         all_ids = np.concatenate([_comparable(old_ids, new_ids), _comparable(new_ids, old_ids)])
         pairs, weights = read_edges(edges, all_ids, **columns)
+        if weights is None and (classifier.graph_.adjacency.data != 1).any():
+            warnings.warn(
+                "The model was fitted to edges with weights, and those of the new nodes all count "
+                "1. Name the column of their weights with --weight.",
+                UserWarning,
+                stacklevel=2,
+            )
         block = _edge_block(pairs, weights, len(old_ids), len(new_ids))
         probabilities = classifier.predict_proba(features, edges=block, calibrated=calibrated)
         reached = classifier.find_reached(block)

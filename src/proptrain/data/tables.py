@@ -327,11 +327,17 @@ def _check_all_known(positions: NDArray[Any], ends: list[pd.Series], name: str) 
     distinct = missing.sort_index(kind="stable").drop_duplicates()
     first = distinct.head(_SHOWN)
     shown = ", ".join(f"{value!r} in row {row + 1:,}" for row, value in first.items())
+    # As programs write whole numbers where a column has empty cells.
+    are_decimals = first.astype(str).str.fullmatch(r"-?\d+\.0").all()
     raise TableError(
         f"Every id of an edge must be in the node table, but {len(distinct):,} of {name} "
         f"{'is' if len(distinct) == 1 else 'are'} not: {shown}"
         f"{', …' if len(distinct) > _SHOWN else ''}. "
-        "Add them to the node table, or drop those edges."
+        + (
+            "They look like whole numbers written as decimals: write them as in the node table."
+            if are_decimals
+            else "Add them to the node table, or drop those edges."
+        )
     )
 
 

@@ -145,8 +145,9 @@ class Audit:
         """Return what one should know before suspects are replaced: a text for each class."""
         return [
             f"{n_suspect:,} of the {n_labels:,} labels of class {name!r} are suspect, and to "
-            "replace them would leave it few. Its nodes may be linked to those of other classes "
-            "rather than to each other, where this audit cannot tell: look at them first."
+            f"replace them leaves it {n_labels - n_suspect:,} of these. Its nodes may be linked to "
+            "those of other classes rather than to each other, where this audit cannot tell: look "
+            "at them first."
             for name, (n_suspect, n_labels) in self.classes_in_doubt().items()
         ]
 
