@@ -487,10 +487,7 @@ def test_gradients_for_any_number_of_columns(dtype, n_columns):
 def test_gradients_by_transposed_parts_are_the_same_bits(
     monkeypatch, dtype, index_type, n_rows, n_columns
 ):
-    for module in ("transposed", "products"):
-        monkeypatch.setattr(
-            f"proptrain.kernels.{module}.ROWS_OF_A_PART", 32
-        )  # groups of sums have 16 rows
+    monkeypatch.setattr(transposed, "_SIZES", (32,))  # groups of sums have 16 rows
     monkeypatch.setattr(transposed, "_FEWEST_AT_A_TIME", 0)
     matrix, gradient = sparse(n_rows, 20, dtype), dense(n_rows, n_columns, dtype)
     matrix.indices, matrix.indptr = (
@@ -498,7 +495,7 @@ def test_gradients_by_transposed_parts_are_the_same_bits(
     )
     active = rectify(dense(n_rows, n_columns, dtype, seed=3), None, 0.3, generator())
     parts = transposed.transposed_parts(matrix)
-    assert len(parts) == -(-n_rows // 32)
+    assert len(parts.whole.begins) == -(-n_rows // 32)
     wanted = active_gradients(matrix, gradient, active, 1.5)
     for got, one in zip(
         active_gradients(matrix, gradient, active, 1.5, parts), wanted, strict=True
@@ -507,17 +504,37 @@ def test_gradients_by_transposed_parts_are_the_same_bits(
     same(wanted[0], matrix.T @ (gradient * (active > 0) * dtype(1.5)), dtype)
 
 
-def test_transposed_parts_have_every_entry_once_in_the_order_of_rows():
-    matrix = sparse(5000, 30, np.float32)
+@pytest.mark.parametrize(("density", "size"), [(0.1, 256), (0.02, 1024), (0.005, 2048)])
+def test_transposed_parts_have_every_entry_once_in_the_order_of_rows(density, size):
+    matrix = sparse(5000, 30, np.float32, density=density)
     found = transposed.transposed_parts(matrix)
-    assert [part.rows for part in found] == [slice(0, 2048), slice(2048, 4096), slice(4096, 5000)]
+    assert found.size == size  # the denser, the fewer rows have entries enough
     again = np.zeros(matrix.shape, np.float32)
-    for part in found:
-        targets = np.repeat(part.targets, np.diff(part.starts))
-        again[part.rows.start + part.sources, targets] += part.data
-        for start, stop in pairwise(part.starts):
-            assert (np.diff(part.sources[start:stop]) > 0).all()
+    for part, places in enumerate(zip(found.whole.begins, found.whole.ends, strict=True)):
+        assert (np.diff(found.targets[slice(*places)]) > 0).all()
+        for place in range(*places):
+            entries = slice(*found.starts[place : place + 2])
+            assert (np.diff(found.sources[entries].astype(int)) > 0).all()
+            rows = part * size + found.sources[entries].astype(int)
+            again[rows, found.targets[place]] += found.data[entries]
     np.testing.assert_array_equal(again, matrix.toarray())
+
+
+def test_shares_of_transposed_parts_are_all_columns_once_and_of_like_work(monkeypatch):
+    monkeypatch.setattr(transposed, "count_threads", lambda: 3)
+    found = transposed.transposed_parts(sparse(5000, 300, np.float32, density=0.1))
+    assert len(found.shares) == 3
+    np.testing.assert_array_equal(found.shares[0].begins, found.whole.begins)
+    np.testing.assert_array_equal(found.shares[2].ends, found.whole.ends)
+    work, columns = [], []
+    for one, following in pairwise([*found.shares, None]):
+        if following is not None:
+            np.testing.assert_array_equal(one.ends, following.begins)
+        places = [slice(*both) for both in zip(one.begins, one.ends, strict=True)]
+        columns.append(set(np.concatenate([found.targets[own] for own in places]).tolist()))
+        work.append(sum(found.starts[own.stop] - found.starts[own.start] for own in places))
+    assert sum(map(len, columns)) == len(set.union(*columns)) == 300
+    assert max(work) < 1.1 * min(work)
 
 
 def test_where_a_part_has_an_entry_of_each_column_nothing_is_transposed():
@@ -751,7 +768,9 @@ def test_threads_change_no_bit(dtype, n_columns, three_threads, monkeypatch):
     right = dense(97, n_columns, dtype)
     scales = np.random.default_rng(2).random((2, 97))
     plain = PlainOperator(matrix.indptr, matrix.indices, *scales, loops=True)
+    monkeypatch.setattr(transposed, "count_threads", lambda: 3)
     parts = transposed.transposed_parts(matrix)
+    assert len(parts.shares) == 3
     calls = {
         "gather": lambda: sparse_product(matrix, right),
         "scatter": lambda: transposed_sparse_product(matrix, right),
@@ -765,6 +784,41 @@ def test_threads_change_no_bit(dtype, n_columns, three_threads, monkeypatch):
     monkeypatch.setattr(threads, "count_threads", lambda: 1)
     for name, call in calls.items():
         np.testing.assert_array_equal(call(), in_threads[name], strict=True)
+
+
+@types
+@pytest.mark.parametrize(("n_columns", "n_halves"), [(33, 2), (64, 2), (100, 4)])
+def test_taking_columns_by_halves_changes_no_bit(
+    dtype, n_columns, n_halves, three_threads, monkeypatch
+):
+    matrix, right = sparse(97, 97, dtype, density=0.1), dense(97, n_columns, dtype)
+    calls = [
+        lambda: sparse_product(matrix, right),
+        lambda: active_product(matrix, right, right[0], 0.5, generator()),
+    ]
+    whole = [call() for call in calls]
+    monkeypatch.setattr("proptrain.kernels.products._NEAR", 32 * 97 * right.itemsize)
+    n_tasks = []
+
+    def counted(tasks, do):
+        n_tasks.append(len(tasks))
+        threads.for_each(tasks, do)
+
+    monkeypatch.setattr("proptrain.kernels.products.for_each", counted)
+    for call, wanted in zip(calls, whole, strict=True):
+        np.testing.assert_array_equal(call(), wanted, strict=True)
+    assert n_tasks == [n_halves * 12] * 2  # all at once; three threads cannot be shared out
+    monkeypatch.setattr(threads, "count_threads", lambda: 2 * n_halves)
+    np.testing.assert_array_equal(calls[0](), whole[0], strict=True)
+    assert n_tasks[2] == 2 * n_halves  # here they can: one for each
+
+
+def test_small_products_by_halves_wake_no_thread(monkeypatch):
+    monkeypatch.setattr(threads, "_pool", lambda: pytest.fail("in threads"))
+    monkeypatch.setattr(threads, "count_threads", lambda: 2)
+    matrix, right = sparse(3, 6000, np.float32), dense(6000, 64, np.float32)
+    same(sparse_product(matrix, right), matrix @ right, np.float32)
+    assert sparse_product(matrix, right[:, :0]).shape == (3, 0)
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=80), st.integers(1, 9))

@@ -256,29 +256,31 @@ def scatter_active(indptr, indices, data, dense, first, product, active, scale, 
             *product[target, {i}] += value * s{i}
     *sums[sums.shape[0] - 1, c{i}] = b{i}
 """,
-    "pass_active": """
-def pass_active(dense, active, first, scale, step, sums, passed):
-    zero, n_rows = passed.dtype.type(0), np.uint64(dense.shape[0])
-    *c{i} = first + np.uint64({i})
-    for group in range(np.uint64(sums.shape[0])):
-        *b{i} = zero
-        for row in range(group * step, min((group + np.uint64(1)) * step, n_rows)):
-            *s{i} = dense[row, c{i}] * scale
-            *a{i} = active[row, c{i}]
-            *s{i} = s{i} if a{i} > zero else zero
-            *b{i} += s{i}
-            *passed[row, {i}] = s{i}
-        *sums[group, c{i}] = b{i}
-""",
     "collect": """
-def collect(targets, starts, sources, data, passed, product):
-    for place in range(np.uint64(targets.shape[0])):
-        target = np.uint64(targets[place])
-        *t{i} = product[target, {i}]
-        for entry in range(np.uint64(starts[place]), np.uint64(starts[place + np.uint64(1)])):
-            source, value = np.uint64(sources[entry]), data[entry]
-            *t{i} += value * passed[source, {i}]
-        *product[target, {i}] = t{i}
+def collect(
+    dense, active, first, scale, step, begins, ends, targets, starts, sources, data,
+    passed, product, sums,
+):
+    zero, n_rows, size = passed.dtype.type(0), np.uint64(dense.shape[0]), np.uint64(passed.shape[0])
+    *c{i} = first + np.uint64({i})
+    for part in range(np.uint64(begins.shape[0])):
+        top = part * size
+        for low in range(top, min(top + size, n_rows), step):
+            *b{i} = zero
+            for row in range(low, min(low + step, n_rows)):
+                *s{i} = dense[row, c{i}] * scale
+                *a{i} = active[row, c{i}]
+                *s{i} = s{i} if a{i} > zero else zero
+                *b{i} += s{i}
+                *passed[row - top, {i}] = s{i}
+            *sums[low // step, c{i}] = b{i}
+        for place in range(np.uint64(begins[part]), np.uint64(ends[part])):
+            target = np.uint64(targets[place])
+            *t{i} = product[target, {i}]
+            for entry in range(np.uint64(starts[place]), np.uint64(starts[place + np.uint64(1)])):
+                source, value = np.uint64(sources[entry]), data[entry]
+                *t{i} += value * passed[source, {i}]
+            *product[target, {i}] = t{i}
 """,
     "dense": """
 def dense(left, right, first, product):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,7 @@ from proptrain.kernels.columns import (
 from proptrain.kernels.dropout import coins, dropout_scale, threshold
 from proptrain.kernels.sums import rows_of_a_sum, sum_of_sums
 from proptrain.kernels.threads import are_worth_it, for_each, row_blocks
-from proptrain.kernels.transposed import ROWS_OF_A_PART, TransposedParts
+from proptrain.kernels.transposed import Share, TransposedParts
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -81,32 +81,36 @@ def _gather(
     check_fit(matrix.shape[1], dense.shape[0], matrix.shape, dense.shape)
     padded = padded_to_widths(dense)
     product = aligned_empty((matrix.shape[0], padded.shape[1]), dense.dtype)
-    blocks = row_blocks(matrix.indptr, padded.shape[1])
-    for columns in columns_of(padded, _widest(padded)):
-        gather, panel = kernel(name, columns.width), columns.panel_of(padded)
+    by_halves = _is_nearer_by_halves(padded)
+    groups = columns_of(padded, WIDEST // 2 if by_halves else WIDEST)
+    # A core that has one half has it in its cache for good; so the halves are taken side by side.
+    side_by_side = by_halves and are_worth_it(matrix.nnz * padded.shape[1])
+    at_once = len(groups) if side_by_side else 1
+    blocks = row_blocks(matrix.indptr, padded.shape[1], at_once)
 
-        def gather_rows(
-            rows: slice,
-            gather: Callable[..., Any] = gather,
-            panel: NDArray[Any] = panel,
-            first: np.uint64 = columns.first,
-        ) -> None:
-            indptr = matrix.indptr[rows.start : rows.stop + 1]
-            parts = (indptr, matrix.indices, matrix.data, panel, first, product[rows])
-            gather(*parts, *more(rows))
+    def gather(task: tuple[tuple[Kernel, NDArray[Any], np.uint64], slice]) -> None:
+        (collect, panel, first), rows = task
+        indptr = matrix.indptr[rows.start : rows.stop + 1]
+        parts = (indptr, matrix.indices, matrix.data, panel, first, product[rows])
+        collect(*parts, *more(rows))
 
-        for_each(blocks, gather_rows)
+    for start in range(0, len(groups), at_once):
+        panels = [
+            (kernel(name, one.width), one.panel_of(padded), one.first)
+            for one in groups[start : start + at_once]
+        ]
+        for_each(list(itertools.product(panels, blocks)), gather)
     return without_padding(product, dense)
 
 
-def _widest(looked_up: NDArray[Any]) -> int:
-    """Return how many columns to take at once of a matrix whose rows are looked up.
+def _is_nearer_by_halves(looked_up: NDArray[Any]) -> bool:
+    """Tell whether to take a matrix whose rows are looked up by half as many columns at once.
 
-    >>> _widest(np.zeros((3000, 64), np.float32)), _widest(np.zeros((6000, 64), np.float32))
-    (64, 32)
+    >>> [_is_nearer_by_halves(np.zeros((n, 64), np.float32)) for n in (3000, 6000, 20_000)]
+    [False, True, False]
     """
-    half, of_a_column = WIDEST // 2, looked_up.shape[0] * looked_up.itemsize
-    return half if half * of_a_column <= _NEAR < WIDEST * of_a_column else WIDEST
+    half: int = WIDEST // 2 * looked_up.shape[0] * looked_up.itemsize
+    return looked_up.shape[1] > WIDEST // 2 and half <= _NEAR < 2 * half
 
 
 def transposed_sparse_product(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
@@ -151,12 +155,19 @@ def active_gradients(
 
 def _scatter(name: str, matrix: sp.csr_array, dense: NDArray[Any], *more: Any) -> NDArray[Any]:
     """Have each row of ``dense`` add to rows of the product."""
-    kernels = partial(kernel, name)
+    padded = _padded_to_fit(matrix, dense)
+    # Two rows may add to the same place, so threads share by columns.
+    shared = are_worth_it(matrix.nnz * padded.shape[1])
+    groups = columns_of(padded, _FOR_A_THREAD if shared else WIDEST)
+    panels = [aligned_zeros((matrix.shape[1], one.width), dense.dtype) for one in groups]
+    found = [kernel(name, one.width) for one in groups]  # not in the threads: each once
 
-    def scatter(add: Kernel, columns: Columns, padded: NDArray[Any], panel: NDArray[Any]) -> None:
-        add(matrix.indptr, matrix.indices, matrix.data, padded, columns.first, panel, *more)
+    def add(task: tuple[Kernel, Columns, NDArray[Any]]) -> None:
+        scatter, columns, panel = task
+        scatter(matrix.indptr, matrix.indices, matrix.data, padded, columns.first, panel, *more)
 
-    return _transposed(matrix, dense, kernels, scatter)
+    for_each(list(zip(found, groups, panels, strict=True)), add)
+    return without_padding(_side_by_side(panels, matrix.shape[1], dense.dtype), dense)
 
 
 def _collect(
@@ -169,42 +180,34 @@ def _collect(
     sums: NDArray[Any],
 ) -> NDArray[Any]:
     """Have each row of the product collect from rows of ``dense``, those of one part at a time."""
+    padded, panels = _padded_to_fit(matrix, dense), []
+    in_threads = are_worth_it(matrix.nnz * padded.shape[1])
+    shares = parts.shares if in_threads else (parts.whole,)
+    for columns in columns_of(padded):
+        add = kernel("collect", columns.width)
+        panels.append(aligned_zeros((matrix.shape[1], columns.width), dense.dtype))
+        chosen = (padded, active, columns.first, scale, np.uint64(step))
 
-    def kernels(width: int) -> tuple[Kernel, Kernel]:
-        return kernel("pass_active", width), kernel("collect", width)
+        def collect(
+            share: Share,
+            add: Kernel = add,
+            chosen: tuple[Any, ...] = chosen,
+            panel: NDArray[Any] = panels[-1],
+        ) -> None:
+            # Every thread passes all rows for itself: that is faster than to wait for the others.
+            passed = aligned_empty((parts.size, panel.shape[1]), dense.dtype)
+            own_sums = sums if share is shares[0] else np.empty_like(sums)
+            entries = (parts.targets, parts.starts, parts.sources, parts.data)
+            add(*chosen, share.begins, share.ends, *entries, passed, panel, own_sums)
 
-    def collect(
-        both: tuple[Kernel, Kernel], columns: Columns, padded: NDArray[Any], panel: NDArray[Any]
-    ) -> None:
-        pass_active, add = both
-        passed = aligned_empty((ROWS_OF_A_PART, columns.width), dense.dtype)
-        for part in parts:
-            rows = part.rows
-            groups = slice(rows.start // step, -(-rows.stop // step))
-            chosen = (padded[rows], active[rows], columns.first, scale, np.uint64(step))
-            pass_active(*chosen, sums[groups], passed)
-            add(part.targets, part.starts, part.sources, part.data, passed, panel)
-
-    return _transposed(matrix, dense, kernels, collect)
-
-
-def _transposed(
-    matrix: sp.csr_array,
-    dense: NDArray[Any],
-    kernels: Callable[[int], Any],
-    add: Callable[[Any, Columns, NDArray[Any], NDArray[Any]], None],
-) -> NDArray[Any]:
-    """Return matrixᵀ @ dense, to which ``add`` adds up the columns of one panel each."""
-    check_fit(matrix.shape[0], dense.shape[0], matrix.shape[::-1], dense.shape)
-    padded = padded_to_widths(dense)
-    # Two rows may add to the same place, so threads share by columns.
-    shared = are_worth_it(matrix.nnz * padded.shape[1])
-    groups = columns_of(padded, _FOR_A_THREAD if shared else WIDEST)
-    panels = [aligned_zeros((matrix.shape[1], one.width), dense.dtype) for one in groups]
-    found = [kernels(one.width) for one in groups]  # not in the threads: each once
-    tasks = list(zip(found, groups, panels, strict=True))
-    for_each(tasks, lambda task: add(task[0], task[1], padded, task[2]))
+        for_each(shares, collect)
     return without_padding(_side_by_side(panels, matrix.shape[1], dense.dtype), dense)
+
+
+def _padded_to_fit(matrix: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
+    """Return ``dense`` as wide as kernels, if it has as many rows as the matrix."""
+    check_fit(matrix.shape[0], dense.shape[0], matrix.shape[::-1], dense.shape)
+    return padded_to_widths(dense)
 
 
 def dense_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:

@@ -143,8 +143,8 @@ def propagate_plain(
     """
     if not mixing:
         return signal.copy()
-    number = signal.dtype.type
-    out, into = operator.out.astype(number), operator.into.astype(number)
+    number, into = signal.dtype, operator.into
+    ones = np.broadcast_to(1.0, into.shape)
 
     def propagate(part: NDArray[Any]) -> NDArray[Any]:
         start, (n_nodes, n_columns) = np.ascontiguousarray(part), part.shape
@@ -152,17 +152,18 @@ def propagate_plain(
         spare = _unfilled(n_nodes if len(mixing) > 1 else 0, n_columns, part.dtype)
 
         def scale_rows(rows: slice) -> None:
-            np.multiply(start[rows], into[rows, None], out=scaled[rows, :n_columns])
+            factors = into[rows, None].astype(number)
+            np.multiply(start[rows], factors, out=scaled[rows, :n_columns])
 
         for_each(row_blocks(operator.indptr, scaled.shape[1]), scale_rows)
         for step, neighbours in enumerate(mixing, start=1):
             if is_last := step == len(mixing):
                 del spare  # before there is another
                 spare = np.empty_like(start)
-            beyond = np.ones_like(into) if is_last else into
-            mix_plain(operator, scaled, start, out, beyond, neighbours, spare)
+            beyond = ones if is_last else into
+            mix_plain(operator, scaled, start, operator.out, beyond, neighbours, spare)
             if fixed is not None:
-                spare[fixed, :n_columns] = start[fixed] * beyond[fixed][:, None]
+                spare[fixed, :n_columns] = start[fixed] * beyond[fixed, None].astype(number)
             scaled, spare = spare, scaled
             _tell(on_step, part, signal, mixing)
         return scaled
@@ -181,7 +182,8 @@ def mix_plain(
 ) -> None:
     """Write one step, times the factors ``beyond``, to the columns that are no padding.
 
-    ``scaled`` has all rows, as wide as a kernel; the others those of the operator.
+    ``scaled`` has all rows, as wide as a kernel; the others those of the operator. Factors may be
+    of another type than the states: those of the rows at hand are converted.
     """
     number = start.dtype.type
     shares = (number(operator.loops), number(neighbours), number(1 - neighbours))
@@ -191,7 +193,8 @@ def mix_plain(
 
     def mix_rows(rows: slice) -> None:
         indptr = operator.indptr[rows.start : rows.stop + 1]
-        parts = (*numbers, scaled, start[rows], out[rows], beyond[rows])
+        factors = (np.ascontiguousarray(own[rows], start.dtype) for own in (out, beyond))
+        parts = (*numbers, scaled, start[rows], *factors)
         mix(indptr, operator.indices, *parts, *shares, operator.top + rows.start, following[rows])
 
     for_each(row_blocks(operator.indptr, scaled.shape[1]), mix_rows)

@@ -40,10 +40,11 @@ def are_worth_it(n_operations: int) -> bool:
     return count_threads() > 1 and n_operations >= WORTH_IT
 
 
-def row_blocks(starts: NDArray[np.integer], n_columns: int) -> list[slice]:
+def row_blocks(starts: NDArray[np.integer], n_columns: int, n_jobs: int = 1) -> list[slice]:
     """Cut rows into blocks of about equal work; row i has its entries from starts[i] on.
 
-    It is one block if more are not worth it.
+    It is one block if more are not worth it. If several jobs are done on every block, side by side,
+    each thread has one of them, where threads can be shared out so.
 
     >>> row_blocks(np.array([0, 2, 4]), n_columns=8)
     [slice(0, 2, None)]
@@ -51,7 +52,9 @@ def row_blocks(starts: NDArray[np.integer], n_columns: int) -> list[slice]:
     n_rows, n_entries = len(starts) - 1, int(starts[-1] - starts[0])
     if not are_worth_it(n_entries * n_columns):
         return [slice(0, n_rows)]
-    ends = starts[0] + np.linspace(0, n_entries, count_threads() * _BLOCKS_PER_THREAD + 1)
+    n_for_each, rest = divmod(count_threads(), n_jobs)
+    n_blocks = count_threads() * _BLOCKS_PER_THREAD if n_jobs == 1 or rest else n_for_each
+    ends = starts[0] + np.linspace(0, n_entries, n_blocks + 1)
     bounds = np.searchsorted(starts, ends).tolist()
     bounds[0], bounds[-1] = 0, n_rows  # rows without entries at either end belong to a block too
     return [slice(a, b) for a, b in pairwise(bounds) if a < b]
