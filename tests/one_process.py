@@ -12,6 +12,7 @@ class OneProcess:
     """Does every task at once, and keeps what it brings in memory, where nobody can write to it."""
 
     task_memory = machine_memory = 10**12
+    n_cpus = 2
 
     def __init__(self):
         self.calls = []

@@ -38,6 +38,7 @@ from proptrain.files import working_folder
 from proptrain.from_disk import (
     N_PROPAGATIONS,
     FittedFromDisk,
+    batch_row_bytes,
     check_able,
     fitting_batch_size,
     roles_of,
@@ -63,6 +64,8 @@ from proptrain.train.team import Team, range_of
 from proptrain.train.torch_backend import torch_backend
 from proptrain.train.weighting import Weighting
 
+_OF_EACH_NODE = 18
+"""Bytes that one who trains has of every node: two flags, and two numbers of those flagged."""
 SEEN = "seen"
 """A file by which machines find out whether they see the same folder."""
 
@@ -171,6 +174,11 @@ class TrainingCrew(Crew, Protocol):
     @property
     def machine_memory(self) -> int:
         """Bytes that processes may have on the smallest machine."""
+        ...
+
+    @property
+    def n_cpus(self) -> int:
+        """CPUs of all machines together."""
         ...
 
     def hire(self, n_workers: int | None, device: Any, *, waits: bool = False) -> Trainers:
@@ -298,6 +306,27 @@ def fit_on_cluster(
     trained = crew.train(job, trainers, work, on_epoch)
     told = cast("NDArray[np.float32]", task.predict(source, trained.weights))
     return FittedFromDisk(classes, trained, codes, stop, told, reached, batch_size)
+
+
+def check_task_room(
+    classifier: PTAClassifier, graph: SharedGraph, n_classes: int, crew: Crew
+) -> None:
+    """Raise unless every machine of a crew has room for the tasks that a fit gives it."""
+    ClusterEngine(graph, crew, classifier.normalisation).check_room(n_classes)
+
+
+def trainer_bytes(
+    classifier: PTAClassifier, shape: tuple[int, int], n_classes: int, memory: int
+) -> int:
+    """Return what those who train on a machine with so much memory need, with a batch there.
+
+    ``shape`` is that of the features (n, f). Whoever judges epochs by the ensemble has predictions
+    of all nodes, before and after they are spread. Features and soft labels stay in their files.
+    """
+    n_nodes, sizes = shape[0], (shape[1], classifier.n_hidden, n_classes)
+    fitting = classifier.batch_size or fitting_batch_size(n_nodes, *sizes, memory) or n_nodes
+    of_each = _OF_EACH_NODE + (0 if classifier.fast else 2 * 4 * n_classes)
+    return min(fitting, n_nodes) * batch_row_bytes(*sizes) + of_each * n_nodes
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,6 +96,11 @@ class RayCrew:
         """Bytes that processes may have on the smallest machine, beside the object store."""
         return min(int(node["Resources"].get("memory", 0)) for node in _nodes())
 
+    @property
+    def n_cpus(self) -> int:
+        """CPUs of all machines together."""
+        return _room(_nodes(), "CPU")
+
     def put(self, value: Any) -> Any:
         """Have something kept in the object store."""
         return ray.put(value)
@@ -119,14 +124,19 @@ class RayCrew:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         folder.write_bytes(SEEN, SEEN.encode())
-        for node in _nodes():
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            name = node["NodeManagerAddress"]
-            is_seen = _remote(sees).options(scheduling_strategy=there).remote(folder)
-            if not self.get([is_seen])[0]:
+        nodes = _nodes()
+        asked = [
+            _remote(sees)
+            .options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False))
+            .remote(folder)
+            for node in nodes
+        ]
+        for node, is_seen in zip(nodes, self.get(asked), strict=True):
+            if not is_seen:
                 raise ClusterError(
-                    f"Every machine must see the folder {folder.address}, but {name} does not. "
-                    "Give one that all share (--shared), mounted everywhere or such as s3://…."
+                    f"Every machine must see the folder {folder.address}, but "
+                    f"{node['NodeManagerAddress']} does not. Give one that all share (--shared), "
+                    "mounted everywhere or such as s3://…."
                 )
 
     def hire(self, n_workers: int | None, device: Any, *, waits: bool = False) -> Trainers:

@@ -67,9 +67,10 @@ class AddSoftLabels:
 
         graph = as_graph(data)
         labels, known = self._labels_of(data, graph.n_nodes)
-        if self.n_classes is None:
+        n_classes = self.n_classes
+        if n_classes is None:
             check_unnamed(labels)
-        n_classes = self.n_classes or int(labels.max()) + 1
+            n_classes = int(labels.max()) + 1
         engine, scheme = LocalEngine(graph, self.normalisation), self.scheme or PPR()
         spread = propagate_labels(labels, known, n_classes, engine, scheme, clamp=self.clamp)
         changed = copy.copy(data)
@@ -92,7 +93,13 @@ class AddSoftLabels:
                 f"may be used, got {got}. torch_geometric.transforms.RandomNodeSplit makes one; "
                 "another name can be given as mask=…"
             )
-        known = np.flatnonzero(mask.detach().cpu().numpy().reshape(-1))
+        told = mask.detach().cpu().numpy().reshape(-1)
+        if not np.isin(told, (0, 1)).all():  # numbers of nodes, as many as there are nodes
+            raise LabelError(
+                f"data.{self.mask} must be True or False for each node, got numbers from "
+                f"{told.min()} to {told.max()}."
+            )
+        known = np.flatnonzero(told)
         if not known.size:
             raise LabelError(f"data.{self.mask} must name a node to learn from, but it names none.")
         return y.detach().cpu().numpy().reshape(-1), known

@@ -7,7 +7,7 @@ that were measured, the estimate was 1.2 to 3.0 times (docs/results/reliability/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,11 @@ _PER_SECOND = 2e9
 """Multiplications and additions that a core makes in a second, of our kinds of sums."""
 _OF_ANY_EPOCH = 2e6
 """Those that calling all that an epoch consists of takes the time of, however small a graph is."""
+_ON_CLUSTER = 2.0
+"""How much longer a propagation on Ray takes than in memory on as many cores: 2.4 and 1.8 times
+with 30 and 124 million entries (docs/results/large/ray_cost.jsonl)."""
+_CLUSTER_EPOCH = 0.2
+"""Seconds of the shortest epoch on a cluster, whose processes are looked at so often."""
 _UNITS = (("h", 3600), ("min", 60), ("s", 1))
 
 
@@ -114,9 +119,22 @@ def estimate_fit(
     return Workload(_bytes(settings, sizes), seconds, n_epochs, may_repeat)
 
 
-def check_memory(needed: int, what: str, advice: str) -> None:
-    """Raise if something needs more memory than there is; advice says what to do instead."""
-    room = available_memory()
+def on_cluster(told: Workload, n_cpus: int) -> Workload:
+    """Return what a fit takes on a cluster with so many CPUs, if it takes that in memory.
+
+    >>> on_cluster(Workload(memory=0, epoch_seconds=40.0, max_epochs=100), n_cpus=16).seconds
+    500.0
+    """
+    shared = _ON_CLUSTER * told.epoch_seconds / n_cpus
+    return replace(told, epoch_seconds=max(_CLUSTER_EPOCH, shared))
+
+
+def check_memory(needed: int, what: str, advice: str, *, room: int | None = None) -> None:
+    """Raise if something needs more memory than there is; advice says what to do instead.
+
+    ``room`` is what there is, if not on this machine.
+    """
+    room = available_memory() if room is None else room
     if room is not None and needed > room:
         raise NotEnoughMemoryError(
             f"{what} needs about {in_words(needed)} of memory, and {in_words(room)} are available. "

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -104,12 +105,13 @@ def check_the_cluster_says_what_the_local_engine_says(told):
     came_to = scenario(told, "propagation")
     assert came_to["difference"] <= 1e-5
     assert came_to["small"] <= 1e-5
+    assert came_to["n_nodes"] == 2
 
 
 def check_the_cluster_keeps_the_contract_of_engines(told):
     came_to = scenario(told, "contract")
-    assert came_to["n_kept"] == 32  # all that is there to be kept
-    assert came_to["n_nodes"] == 2
+    # None was skipped; the rest takes ten minutes (see contract/test_engine.py).
+    assert re.search(r"^249 passed, \d+ deselected in", came_to["out"], re.M), came_to["out"]
 
 
 def check_a_loss_in_mid_propagation_changes_nothing(told):

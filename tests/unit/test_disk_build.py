@@ -99,6 +99,15 @@ def written(folder, pairs, weights, ending, n_files):
     return paths
 
 
+def test_line_breaks_in_cells_are_no_rows_wherever_a_block_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(edge_files, "_SMALL_BLOCK", 256)
+    monkeypatch.setattr(edge_files, "_CSV_BLOCK", 256)
+    rows = [f'n{k % 10},n{(k + 1) % 10},"red,green\nred,green,blue\nred"' for k in range(200)]
+    (tmp_path / "e.csv").write_text("\n".join(["source,target,colours", *rows]))
+    graph = build_graph([tmp_path / "e.csv"], tmp_path / "graph", memory=MEMORY)
+    assert (graph.n_nodes, graph.n_edges) == (10, 10)
+
+
 EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), min_size=1, max_size=80)
 
 
@@ -855,6 +864,19 @@ def test_a_file_without_column_names_is_noticed(tmp_path, name):
         with pytest.warns(UserWarning, match="first line of edges"):
             read_edges(path, frame["id"].to_numpy())
     read_edges(pd.DataFrame(cells[:1]), frame["id"].to_numpy())  # which has names of its own
+
+
+def test_a_file_of_texts_whose_column_names_are_ids_is_noticed(tmp_path):
+    path, ids = tmp_path / "edges.csv", np.array(["ada", "bob", "cy"])
+    path.write_text("ada,bob\nbob,cy\ncy,ada\n")
+    match = r"first line of edges\.csv .* ada and bob\. If it is an edge"
+    with pytest.warns(UserWarning, match=match):
+        build_graph([path], tmp_path / "graph", memory=MEMORY)
+    with pytest.warns(UserWarning, match=match):
+        read_edges(path, ids)
+    path.write_text("ada,from someone far away\nbob,cy\ncy,ada\n")  # one of them is no id
+    build_graph([path], tmp_path / "other", memory=MEMORY)
+    read_edges(path, ids)
 
 
 def test_a_node_table_of_an_unknown_kind_is_called_that(tmp_path):

@@ -211,6 +211,7 @@ def test_the_smallest_machine_decides(crew_of):
     crew = crew_of(node(**few, memory=4e9), node(**many, memory=8e9), gone)
     assert crew.task_memory == 500_000_000
     assert crew.machine_memory == 4_000_000_000
+    assert crew.n_cpus == 18
 
 
 def test_more_trainers_than_there_are_cpus_are_refused(crew_of):

@@ -138,12 +138,18 @@ def bad(**changes):
         (bad(train_mask=None), "data.train_mask must say for each of the 8 nodes.*got none"),
         (bad(train_mask=torch.ones(3)), r"got shape \(3,\)"),
         (bad(train_mask=torch.zeros(8)), "must name a node to learn from"),
+        (bad(train_mask=torch.arange(8)), "must be True or False for each node, got .* 0 to 7"),
         (bad(y=torch.full((8,), -1)), "class codes from 0 to"),
     ],
 )
 def test_what_is_wrong_with_a_data_is_said(data, message):
     with pytest.raises(LabelError, match=message):
         AddSoftLabels(n_classes=3)(data)
+
+
+def test_no_class_at_all_is_not_taken_for_as_many_as_there_are():
+    with pytest.raises(LabelError, match="class codes from 0 to -1"):
+        AddSoftLabels(n_classes=0)(ring())
 
 
 def test_scores_and_soft_labels_of_other_nodes_are_refused():

@@ -395,6 +395,13 @@ def test_the_rest_is_estimated_from_the_same_method_on_the_same_data():
     assert remaining_seconds([replace(pta, timed=True)] * 2, done, n_workers=2) == 40
 
 
+def test_where_no_run_is_at_hand_the_rest_is_a_guess():
+    lp, mlp = LP[0], Task("cora", "MLP", 7, 0)
+    guessed = {"n_workers": 2, "guess": lambda task: 100 if task.method == "MLP" else 1000}
+    assert remaining_seconds([lp, mlp], [], **guessed) == (1000 + 100) / 2
+    assert remaining_seconds([lp, mlp], [made_run(lp, 2.0)], **guessed) == (2 + 100) / 2
+
+
 def test_versions_name_packages_and_machine_but_no_place():
     told = versions()
     packages = ["python", "proptrain", "numpy", "scipy", "scikit-learn", "numba", "torch"]

@@ -100,6 +100,7 @@ def test_a_fit_in_a_store_is_the_fit_from_disk(store, tmp_path):
         given = (SharedGraph(f"{store.address}/graph"), f"{store.address}/features.npy", y)
         got = fit_on_cluster(classifier(), *given, FarAway(), work)
         np.testing.assert_allclose(got.distributions[:], wanted.distributions, atol=1e-6)
+        assert not got.distributions._parts  # or who asks for all would keep a copy of all
     for name, weight in wanted.trained.weights.items():
         np.testing.assert_array_equal(got.trained.weights[name], weight)
     assert names_in(store.address) == before  # nothing unfinished is left

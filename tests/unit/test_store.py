@@ -102,6 +102,8 @@ def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, kept):
             json.dumps({**PLAIN.to_json(), "stop_accuracy": 7.0}),
             "between 0 and 1, got 7.0",
         ),
+        (json.dumps({**PLAIN.to_json(), "seconds": math.nan}), "seconds must lie .* got nan"),
+        (json.dumps({**PLAIN.to_json(), "seconds": math.inf}), "1,000,000,000, got inf"),
         (json.dumps({**PLAIN.to_json(), "noise": [1]}), r"noise must be float \| None, got \[1\]"),
     ],
 )

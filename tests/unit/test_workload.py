@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
+from tests.one_process import OneProcess
 from typer.testing import CliRunner
 
 from proptrain import (
@@ -18,13 +22,37 @@ from proptrain import (
     workload,
 )
 from proptrain.cli import app
-from proptrain.cli.workload import epochs_ahead, tell_time, tell_workload
-from proptrain.errors import NotEnoughMemoryError
+from proptrain.cli.fit_folder import FolderFit, _Inputs, _tell_cluster
+from proptrain.cli.workload import (
+    _WORKER,
+    epochs_ahead,
+    sizes_of,
+    tell_runs,
+    tell_time,
+    tell_workload,
+)
+from proptrain.data import disk_build
+from proptrain.data.convert import graph_from_edges
+from proptrain.data.dataset import Dataset
+from proptrain.data.disk_build import Nodes, build_seconds
+from proptrain.data.disk_writer import save_graph
+from proptrain.data.edge_files import open_edges
+from proptrain.data.shared_features import feature_columns
+from proptrain.data.shared_graph import SharedGraph
+from proptrain.data.synthetic import power_law_graph
+from proptrain.errors import ClusterError, FileFormatError, NotEnoughMemoryError
+from proptrain.experiments import versions
+from proptrain.experiments.methods import METHODS
+from proptrain.experiments.protocol import Run
+from proptrain.experiments.remaining import mean_seconds
+from proptrain.experiments.store import read_runs
+from proptrain.experiments.tasks import Task
 from proptrain.memory import available_memory
-from proptrain.workload import FitSizes, check_memory, estimate_fit, time_in_words
+from proptrain.workload import FitSizes, check_memory, estimate_fit, on_cluster, time_in_words
 
 SIZES = FitSizes(n_nodes=50_000, n_entries=400_000, n_features=200, n_classes=12)
 GB = 10**9
+PAPER_RUNS = Path(__file__).parents[2] / "docs/results/paper/runs.jsonl"
 
 
 # --- the estimate -----------------------------------------------------------------------------
@@ -298,6 +326,235 @@ def test_a_fit_from_disk_tells_its_time_if_it_is_long(files, monkeypatch):
     monkeypatch.setattr(workload, "_OF_ANY_EPOCH", 0.0)
     assert "at most: 2 h 6 min, or less if training stops early" in run(*fit).stderr
     assert run(*fit, "--json").stderr in ("", "\n")  # an old rich ends a bar that is not there
+
+
+# --- a build ----------------------------------------------------------------------------------
+
+# Seconds of processor time of a build of generated edges, measured with `time proptrain graph
+# build`: rows, whether ids are numbers, what was asked for, as CSV and as Parquet.
+BUILDS = [
+    (5e6, True, {}, (7.83, 6.18)),
+    (5e6, False, {}, (21.20, 25.00)),
+    (20e6, True, {}, (24.76, 20.42)),
+    (20e6, False, {}, (82.22, 122.81)),
+    (5e6, True, {"renumber": True}, (13.09,)),
+    (20e6, True, {"renumber": True}, (46.43,)),
+    (20e6, True, {"nodes": Nodes(2_000_000)}, (12.00,)),
+]
+
+
+class Rows:
+    """A file of which only that is known."""
+
+    def __init__(self, *told):
+        self.look = lambda: told
+
+
+@pytest.mark.parametrize(("n_rows", "has_numbers", "how", "measured"), BUILDS)
+def test_a_build_is_told_within_a_third_of_what_was_measured(n_rows, has_numbers, how, measured):
+    told = build_seconds([Rows(n_rows, has_numbers)], **{"nodes": Nodes(), **how})
+    assert all(0.67 < told / seconds < 1.5 for seconds in measured)
+    assert build_seconds([Rows(n_rows, has_numbers)] * 2, **{"nodes": Nodes(), **how}) == 2 * told
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.tsv", "e.csv.gz", "e.parquet"])
+@pytest.mark.parametrize("text_end", [None, "source", "target"])
+def test_the_beginning_of_a_file_tells_its_rows_and_the_kind_of_its_ids(tmp_path, name, text_end):
+    numbers = np.random.default_rng(0).integers(10**6, 10**7, size=200_000)  # ids of one length
+    table = pd.DataFrame({"weight": 1, "source": numbers, "target": numbers[::-1]})
+    if text_end:
+        table[text_end] = "node " + table[text_end].astype(str)
+    if name == "e.parquet":
+        table.to_parquet(tmp_path / name)
+    else:
+        table.to_csv(tmp_path / name, index=False, sep="\t" if name == "e.tsv" else ",")
+    n_rows, has_numbers = open_edges(tmp_path / name).look()
+    assert n_rows == pytest.approx(200_000, rel=0.1)
+    assert has_numbers is (text_end is None)
+
+
+@pytest.mark.parametrize("text", ["source,target\n", "source,target", "source,target\n1"])
+def test_a_file_without_rows_takes_no_time(tmp_path, text):
+    (tmp_path / "e.csv").write_text(text)
+    assert build_seconds([open_edges(tmp_path / "e.csv")], Nodes()) == 0
+
+
+def test_a_build_tells_its_time_if_it_is_long(files, monkeypatch):
+    build = ["graph", "build", files / "edges.csv", "--out", files / "graph", "--memory", "4GB"]
+    assert "takes about" not in run(*build).stderr
+    monkeypatch.setattr(disk_build, "_NUMBERS", 10.0)
+    assert "takes about 6 min 30 s\n" in run(*build, "--overwrite").stderr
+    assert "takes about" not in run(*build, "--overwrite", "--json").stderr
+    (files / "other" / "building").mkdir(parents=True)
+    begun = run(*build[:3], "--out", files / "other", "--memory", "4GB").stderr
+    assert "takes about 6 min 30 s, or less if it goes on where one was\n" in begun
+
+
+# --- a cluster --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_a_cluster(files):
+    """Tell of a fit by a crew, with a graph of two blocks."""
+    save_graph(graph_from_edges([(i, (i + 2) % 40) for i in range(40)]), files / "two", n_blocks=2)
+
+    def tell(crew, features=None, *, json=False, force=False, **settings):
+        features = files / "x.npy" if features is None else features
+        wanted = FolderFit(
+            METHODS["PTA"], PTAClassifier(**settings), "ray", "2GB", files, True, json, force
+        )
+        inputs = _Inputs(features, np.load(files / "y.npy"))
+        _tell_cluster(SharedGraph(files / "two"), inputs, wanted, crew)
+
+    return tell
+
+
+def test_a_cluster_shares_the_work_and_takes_longer_over_it():
+    alone = estimate_fit(PTAClassifier(), SIZES)
+    assert on_cluster(alone, 1).seconds == pytest.approx(2 * alone.seconds)
+    assert on_cluster(alone, 2).seconds == pytest.approx(alone.seconds)
+    assert on_cluster(alone, 1000).epoch_seconds == 0.2  # no epoch is shorter
+    assert on_cluster(alone, 1).memory == alone.memory
+
+
+def test_a_fit_on_a_cluster_tells_its_time(on_a_cluster, capsys, monkeypatch):
+    crew = OneProcess()
+    crew.n_cpus = 16
+    on_a_cluster(crew, max_epochs=100)
+    on_a_cluster(crew, json=True)
+    assert capsys.readouterr().err == ""
+    on_a_cluster(crew)
+    assert "takes about 200 ms an epoch, of which there are 2,000 at most: 6 min 40 s" in (
+        capsys.readouterr().err
+    )
+    monkeypatch.setattr(workload, "_PER_SECOND", 1e6)
+    for how, n_cpus in (({}, 2), ({"fast": True}, 16)):  # tasks are as many as blocks
+        on_a_cluster(crew, **how)
+        sizes = FitSizes(n_nodes=40, n_entries=80, n_features=1, n_classes=2)
+        told = on_cluster(estimate_fit(PTAClassifier(**how), sizes), n_cpus)
+        assert f"takes about {told.duration}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["matrix", "sparse", "parquet"])
+def test_features_are_counted_wherever_they_are(files, on_a_cluster, kind):
+    features = np.load(files / "x.npy")
+    if kind == "parquet":
+        pd.DataFrame({"x": features[:, 0]}).to_parquet(files / "x.parquet")
+    given = {"matrix": features, "sparse": sp.csr_array(features), "parquet": files / "x.parquet"}
+    assert feature_columns(given[kind]) == 1
+    on_a_cluster(OneProcess(), given[kind])
+
+
+def test_damaged_features_are_told_in_our_words(tmp_path):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(FileFormatError, match=r"x\.parquet"):
+        feature_columns(tmp_path / "x.parquet")
+
+
+def test_a_batch_that_no_machine_has_the_memory_for_is_refused_unless_forced(on_a_cluster):
+    crew = OneProcess()
+    crew.machine_memory = 20_000
+    on_a_cluster(crew)  # in batches that fit
+    message = (
+        "smallest machine needs about .* KB of memory, and 20 KB are available. Give a smaller"
+    )
+    with pytest.raises(NotEnoughMemoryError, match=message):
+        on_a_cluster(crew, batch_size=40)
+    on_a_cluster(crew, batch_size=40, force=True)
+
+
+def test_a_block_that_no_task_has_the_memory_for_is_refused_before_anything_is_done(on_a_cluster):
+    crew = OneProcess()
+    crew.task_memory = 100
+    with pytest.raises(ClusterError, match="build the graph with more --blocks"):
+        on_a_cluster(crew, force=True)
+    assert crew.calls == []
+
+
+# --- many runs --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made_up():
+    graph, labels = power_law_graph(20_000, 100_000, n_classes=5)
+    return {"cora": Dataset(graph, np.ones((20_000, 20), np.float32), labels)}
+
+
+def runs_of_pta(n_runs, **fields):
+    return [Task("cora", "PTA", seed, 0, **fields) for seed in range(n_runs)]
+
+
+def took(task, seconds):
+    return Run(task.dataset, task.method, task.split_seed, 0, 0.5, 0.5, 1, 0, seconds)
+
+
+@pytest.fixture
+def five_cores(monkeypatch):
+    monkeypatch.setattr(versions, "count_cores", lambda: 5)
+
+
+def test_runs_are_told_by_those_that_are_done(made_up, capsys, five_cores):
+    done = [took(task, 30.0) for task in runs_of_pta(2)]
+    left = runs_of_pta(12)[2:]
+    tell_runs(left, done, made_up, 2, quiet=False, force=True)
+    assert capsys.readouterr().err == "takes about 2 min 30 s with 2 workers\n"
+    tell_runs(left[:1], done, made_up, 2, quiet=False, force=True)  # of which one has work
+    tell_runs(left, done, made_up, 2, quiet=True, force=True)
+    tell_runs([], done, made_up, 2, quiet=False, force=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_more_workers_than_cores_are_no_faster(made_up, capsys, five_cores):
+    done, left = [took(task, 30.0) for task in runs_of_pta(2)], runs_of_pta(22)[2:]
+    tell_runs(left, done, made_up, 10, quiet=False, force=True)
+    assert capsys.readouterr().err == "takes about 2 min with 10 workers\n"
+
+
+def test_runs_of_which_none_is_done_are_told_with_all_their_epochs(made_up, capsys, five_cores):
+    epochs = estimate_fit(
+        METHODS["PTA"].make(alpha=0.1, steps=10, seed=0), sizes_of(made_up["cora"])
+    )
+    lp = [Task("cora", "LP", 7, 0)]
+    tell_runs(runs_of_pta(10) + lp, [took(lp[0], 10.0)], made_up, 5, quiet=False, force=True)
+    told = capsys.readouterr().err
+    assert f"takes about {time_in_words((10 * epochs.seconds + 10) / 5)} with 5 workers; " in told
+    assert "10 of 11 runs count with all epochs" in told
+    tell_runs(runs_of_pta(10, timed=True), [], made_up, 5, quiet=False, force=True)
+    one_by_one = f"takes about {time_in_words(10 * epochs.seconds)} with 1 worker;"
+    assert one_by_one in capsys.readouterr().err
+
+
+def test_more_workers_than_there_is_memory_for_are_refused_unless_forced(made_up, monkeypatch):
+    left = runs_of_pta(10)
+    monkeypatch.setattr(workload, "available_memory", lambda: 3 * _WORKER)
+    tell_runs(left, [], made_up, 2, quiet=True, force=False)
+    tell_runs(left[:2], [], made_up, 3, quiet=True, force=False)  # no more than there are runs
+    message = (
+        r"Work by 3 workers needs about 1\.\d+ GB .* and 1.35 GB are.* Give fewer --workers, or"
+    )
+    with pytest.raises(NotEnoughMemoryError, match=message):
+        tell_runs(left, [], made_up, 3, quiet=True, force=False)
+    tell_runs(left, [], made_up, 3, quiet=True, force=True)
+
+
+def test_reproduce_does_not_begin_without_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(workload, "available_memory", lambda: 1000)
+    chosen = ["table5", "--dataset", "cora", "--method", "LP", "--runs", 1, "--out", tmp_path]
+    refused = run("reproduce", *chosen, "--json")
+    assert isinstance(refused.exception, NotEnoughMemoryError)
+    assert run("reproduce", *chosen, "--json", "--force").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["citeseer", "cora_ml", "pubmed", "ms_academic"])
+def test_one_run_of_each_method_is_told_within_six_of_what_was_measured(name):
+    sizes, *_ = EPOCHS[name]
+    done = [one for one in read_runs(PAPER_RUNS) if one.dataset == name]
+    measured = mean_seconds(done)
+    told = sum(
+        estimate_fit(METHODS[method].make(alpha=0.1, steps=10, seed=0), FitSizes(*sizes)).seconds
+        for _, method in measured
+    )
+    assert 0.8 < told / sum(measured.values()) < 6
 
 
 @pytest.mark.parametrize(

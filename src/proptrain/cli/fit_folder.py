@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from proptrain.data.disk import DiskGraph
     from proptrain.data.shared_graph import SharedGraph
     from proptrain.experiments.methods import Method
+    from proptrain.fit_cluster import TrainingCrew
     from proptrain.from_disk import FittedFromDisk
 
 ENGINES = ("local", "blocked", "ray")
@@ -268,6 +269,35 @@ def _tell_bounds(fitted: FittedFromDisk, wanted: FolderFit) -> dict[str, Any]:
     return {"top": wanted.top, "error_bounds": list(fitted.error_bounds)}
 
 
+def _tell_cluster(
+    graph: SharedGraph, inputs: _Inputs, wanted: FolderFit, crew: TrainingCrew
+) -> None:
+    """Say what the fit takes on a cluster, or that a machine has not so much memory."""
+    from proptrain.data.labels import encode_labels
+    from proptrain.data.shared_features import feature_columns
+    from proptrain.fit_cluster import check_task_room, trainer_bytes
+    from proptrain.workload import FitSizes, check_memory
+
+    classifier: Any = wanted.classifier
+    codes, classes = encode_labels(inputs.y, unlabelled=classifier.unlabelled)
+    shape, n_classes = (graph.n_nodes, feature_columns(inputs.features)), len(classes)
+    # No force takes a task's block apart: there it stays an error.
+    check_task_room(classifier, graph, n_classes, crew)
+    if not wanted.force:
+        room = crew.machine_memory
+        check_memory(
+            trainer_bytes(classifier, shape, n_classes, room),
+            "Training on the cluster's smallest machine",
+            "Give a smaller --batch-size, take larger machines, or begin all the same with "
+            "--force.",
+            room=room,
+        )
+    sizes = FitSizes(shape[0], graph.manifest.n_entries, shape[1], n_classes)
+    # A propagation is a task a block, so that no more CPUs than blocks have something to do.
+    n_cpus = crew.n_cpus if classifier.fast else min(crew.n_cpus, graph.n_blocks)
+    tell_time(classifier, sizes, codes, quiet=wanted.json, n_cpus=n_cpus)
+
+
 def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
     from proptrain.disk_model import save_disk_model
     from proptrain.fit_cluster import check_given, fit_on_cluster, work_folder
@@ -279,21 +309,22 @@ def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
     with (
         work_folder(cluster.shared or beside) as work,
         RayCrew(cluster.address) as crew,
-        progress("propagating and training", 100, quiet=wanted.json) as advance,
     ):
-        fitted = fit_on_cluster(
-            wanted.classifier,
-            graph,
-            inputs.features,
-            inputs.y,
-            crew,
-            work,
-            n_workers=cluster.workers,
-            on_step=lambda share: advance(100 * share, "propagating"),
-            on_epoch=lambda epoch, accuracy: advance(
-                0, f"training, epoch {epoch + 1}, {accuracy:.1%} right"
-            ),
-        )
+        _tell_cluster(graph, inputs, wanted, crew)
+        with progress("propagating and training", 100, quiet=wanted.json) as advance:
+            fitted = fit_on_cluster(
+                wanted.classifier,
+                graph,
+                inputs.features,
+                inputs.y,
+                crew,
+                work,
+                n_workers=cluster.workers,
+                on_step=lambda share: advance(100 * share, "propagating"),
+                on_epoch=lambda epoch, accuracy: advance(
+                    0, f"training, epoch {epoch + 1}, {accuracy:.1%} right"
+                ),
+            )
         save_disk_model(wanted.out, wanted.classifier, fitted, graph, **inputs.kept(wanted))
         accuracy = share_right(fitted.distributions, fitted.given, fitted.stopping)
     return {

@@ -23,7 +23,7 @@ from proptrain.cli.source import (
     WeightOption,
     refuse_address,
 )
-from proptrain.cli.workload import tell_limit
+from proptrain.cli.workload import tell_limit, tell_seconds
 from proptrain.text import command_line
 
 if TYPE_CHECKING:
@@ -91,7 +91,9 @@ def build(
 
     Example: proptrain graph build edges-*.parquet --out graph/ --memory 2GB
     """
-    from proptrain.data.disk_build import Nodes, build_graph
+    from proptrain.data.disk_build import Nodes, build_graph, build_seconds
+    from proptrain.data.edge_files import open_edges
+    from proptrain.data.manifest import WORK
     from proptrain.errors import InvalidInputError
 
     if nodes is not None and n_nodes is not None:
@@ -103,6 +105,11 @@ def build(
     # Sorted in memory at once, an edge list takes several times its file; compressed ones more.
     useful = 20 * sum(path.stat().st_size for path in edges if path.is_file())
     tell_limit(memory, useful, "The build", force=force)
+    known = Nodes(n_nodes, nodes, id_column)
+    if not json:
+        files = [open_edges(path, source, target, weight) for path in edges]
+        begun = ", or less if it goes on where one was" * (out / WORK).exists()
+        tell_seconds(build_seconds(files, known, renumber=renumber), begun, quiet=False)
     with progress("sorting", 100, quiet=json) as advance:
         graph = build_graph(
             edges,
@@ -111,7 +118,7 @@ def build(
             source=source,
             target=target,
             weight=weight,
-            nodes=Nodes(n_nodes, nodes, id_column),
+            nodes=known,
             renumber=renumber,
             n_blocks=blocks,
             overwrite=overwrite,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proptrain.cli.console import JsonOption, print_json, print_table, say
+from proptrain.cli.console import ForceOption, JsonOption, print_json, print_table, say
 from proptrain.cli.data import DataDirOption
 from proptrain.cli.pages import write_pages
 from proptrain.cli.runs import FolderRuns, complete_folder, read_folder
@@ -68,6 +68,7 @@ def reproduce(
     as_is: AsIsOption = False,
     out: OutOption = Path("reproduction"),
     data_dir: DataDirOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run an experiment of the paper and set its numbers beside the paper's.
@@ -92,7 +93,11 @@ def reproduce(
     # What is missing is fetched, and what is broken is told, before any run.
     datasets = _load(experiments, data_dir)
     tasks = list_tasks(experiments)
-    work = read_folder(out) if as_is else complete_folder(out, tasks, workers, data_dir, quiet=json)
+    if as_is:
+        work = read_folder(out)
+    else:
+        how: dict[str, bool] = {"quiet": json, "force": force}
+        work = complete_folder(out, tasks, workers, datasets, data_dir, **how)
     pages = write_pages(experiments, work.found, datasets, out, data_dir)
     done = [work.found[task] for task in tasks if task in work.found]
     files = [str(path) for path in [out / FILE_NAME, *pages]]

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Self
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from proptrain.cli.console import notes, say
+from proptrain.cli.workload import tell_runs
 from proptrain.experiments.grid import counted
 
 if TYPE_CHECKING:
+    from proptrain.data.dataset import Dataset
     from proptrain.experiments.protocol import Run
     from proptrain.experiments.runner import Failure
     from proptrain.experiments.store import RunStore
@@ -39,20 +41,30 @@ def read_folder(out: Path) -> FolderRuns:
 
 
 def complete_folder(
-    out: Path, tasks: list[Task], workers: int | None, data_dir: Path | None, *, quiet: bool
+    out: Path,
+    tasks: list[Task],
+    workers: int | None,
+    datasets: Mapping[str, Dataset],
+    data_dir: Path | None,
+    *,
+    quiet: bool,
+    force: bool,
 ) -> FolderRuns:
-    """Do the runs that the folder lacks."""
+    """Do the runs that the folder lacks, having said how long they take."""
     from proptrain.experiments.store import open_store
     from proptrain.experiments.versions import count_cores
 
+    n_workers = workers or count_cores()
     with open_store(out) as store:
         left = [task for task in tasks if task not in store.runs]
         if not quiet:
             n_done = len(tasks) - len(left)
             say(f"{counted(len(tasks), 'run')}: {n_done:,} done, {len(left):,} left")
             _tell_other_code([store.runs[task] for task in tasks if task in store.runs])
+        done = store.runs.values()
+        tell_runs(left, done, datasets, n_workers, quiet=quiet, force=force)
         try:
-            failures = _add_runs(store, left, workers or count_cores(), data_dir, quiet=quiet)
+            failures = _add_runs(store, left, n_workers, data_dir, quiet=quiet)
         except KeyboardInterrupt:
             n_left = sum(task not in store.runs for task in tasks)
             say(f"Stopped with {counted(n_left, 'run')} left. The same command goes on from here.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from proptrain.cli.console import say
@@ -13,12 +14,16 @@ if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
     from proptrain.data.dataset import Dataset, Features
     from proptrain.data.graph import Graph
+    from proptrain.experiments.protocol import Run
+    from proptrain.experiments.tasks import Task
     from proptrain.workload import FitSizes, Workload
 
 _WORTH_SAYING = 1_000_000_000
 """Bytes from which on a fit's memory is said beforehand."""
 _LONG = 30.0
 """Seconds of all epochs of all fits together from which on they are said beforehand."""
+_WORKER = 450_000_000
+"""Bytes that a process of `reproduce` has for itself, with a data set; 410 MB without."""
 
 
 def sizes_of(dataset: Dataset) -> FitSizes:
@@ -91,11 +96,30 @@ def tell_workload(
         say(f"each of {n_fits:,} fits takes {told}; {all_of_them}")
 
 
+def tell_seconds(seconds: float, but: str = "", *, quiet: bool) -> None:
+    """Say how long something takes if that is long."""
+    from proptrain.workload import time_in_words
+
+    if not quiet and seconds > _LONG:
+        say(f"takes about {time_in_words(seconds)}{but}")
+
+
 def tell_time(
-    classifier: GraphClassifier, sizes: FitSizes, codes: NDArray[np.int64], *, quiet: bool
+    classifier: GraphClassifier,
+    sizes: FitSizes,
+    codes: NDArray[np.int64],
+    *,
+    quiet: bool,
+    n_cpus: int | None = None,
 ) -> None:
-    """Say how long a fit takes if that is long; its memory is limited by other means."""
+    """Say how long a fit takes if that is long; its memory is limited by other means.
+
+    ``n_cpus`` are those of a cluster, if it is on one.
+    """
+    from proptrain.workload import on_cluster
+
     told = _estimated(classifier, sizes, codes)
+    told = told if n_cpus is None else on_cluster(told, n_cpus)
     if not quiet and told.seconds > _LONG:
         say(f"takes about {told.duration}")
 
@@ -122,3 +146,56 @@ def tell_limit(memory: str, useful: int, what: str, *, force: bool) -> None:
         needed = min(left_of(parse_memory(memory)), useful)
         advice = "Give a smaller --memory, or begin all the same with --force."
         check_memory(needed, f"{what}, with --memory {memory},", advice)
+
+
+def tell_runs(
+    left: Collection[Task],
+    done: Collection[Run],
+    datasets: Mapping[str, Dataset],
+    n_workers: int,
+    *,
+    quiet: bool,
+    force: bool,
+) -> None:
+    """Say how long runs take on so many workers, and raise if those have too little memory.
+
+    A run takes as long as those of its method on its data set did; where there are none, as long as
+    all epochs that there can be.
+    """
+    from proptrain.experiments.grid import counted
+    from proptrain.experiments.remaining import mean_seconds, remaining_seconds
+    from proptrain.experiments.versions import count_cores
+    from proptrain.workload import check_memory
+
+    if not left:
+        return
+    sizes = {name: sizes_of(datasets[name]) for name in {task.dataset for task in left}}
+    told = {task: _estimated_run(task, sizes[task.dataset]) for task in left}
+    # Those that are timed come one at a time.
+    n_workers = max(1, min(n_workers, sum(not task.timed for task in left)))
+    workers = counted(n_workers, "worker")
+    if not force:
+        needed = n_workers * (_WORKER + max(one.memory for one in told.values()))
+        advice = "Give fewer --workers, or begin all the same with --force."
+        check_memory(needed, f"Work by {workers}", advice)
+    n_at_once = min(n_workers, count_cores())
+    seconds = remaining_seconds(
+        left, done, n_workers=n_at_once, guess=lambda task: told[task].seconds
+    )
+    known = mean_seconds(done)
+    n_guessed = sum((task.dataset, task.method) not in known for task in left)
+    all_epochs = (
+        f"; {n_guessed:,} of {counted(len(left), 'run')} count with all epochs that there can be, "
+        "of which early stopping often leaves out most"
+    )
+    tell_seconds(seconds or 0.0, f" with {workers}" + all_epochs * bool(n_guessed), quiet=quiet)
+
+
+def _estimated_run(task: Task, sizes: FitSizes) -> Workload:
+    from proptrain.data.catalog import find_entry
+    from proptrain.experiments.methods import METHODS
+    from proptrain.workload import estimate_fit
+
+    make, alpha = METHODS[task.method].make, find_entry(task.dataset).alpha
+    classifier = make(alpha=alpha, steps=task.steps, seed=task.init_seed)
+    return estimate_fit(classifier, sizes, is_watched=not task.labels_alone)

@@ -64,6 +64,23 @@ class IdMap:
         self._refuse(distinct[~is_known], where)
         return np.asarray(found[back])
 
+    def has_texts(self, texts: Sequence[str]) -> bool:
+        """Tell whether ids are texts and all of these are among them.
+
+        >>> known = IdMap(2, np.array([b"ada", b"bob"]))
+        >>> known.has_texts(["bob", "ada"]), known.has_texts(["bob", "eve"])
+        (True, False)
+        """
+        if self.ids is None or self.ids.dtype.kind != "S":
+            return False
+        encoded = [text.encode() for text in texts]
+        if max(map(len, encoded)) > self.ids.itemsize:
+            return False
+        # In the ids' own type: for another one all of them would be copied.
+        wanted = np.array(encoded, self.ids.dtype)
+        places = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
+        return bool((self.ids[places] == wanted).all())
+
     def _parts(self, values: NDArray[Any]) -> Iterator[tuple[slice, slice]]:
         """Yield parts of the ids, and which of some values, in their order, would lie in each.
 

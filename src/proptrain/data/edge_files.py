@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from proptrain.errors import TableError
 
 _FEWEST_ROWS, _MOST_ROWS = 1 << 10, 1 << 18
 """Of a batch."""
+_NUMBER = re.compile(rb'\s*"?(0|-?[1-9][0-9]*)"?\s*')
+"""An id that is a number in a line of text; 007 is none."""
 _ROW_BYTES = 4096
 """Memory that a row of a batch may take: two ids, as long as they may be, and copies of them."""
 _READERS_KEEP = 24_000_000
@@ -81,6 +84,23 @@ class EdgeFile:
             0 if self.separator else largest_group(self.path, lambda _: self._columns())
         )
 
+    def look(self) -> tuple[float, bool]:
+        """Return about how many rows there are, and whether their ids seem to be numbers.
+
+        Of Parquet by what it says of itself, else by the first lines. Not by a batch: Arrow reads
+        ahead in a thread of its own, and one that is left alone keeps the process from ending.
+        """
+        with told_in_our_words(self.path):
+            if not self.separator:
+                return _parquet_rows(self.path, [self.source, self.target])
+            with self.path.open("rb") as raw, unpacking(raw, self.path.name) as text:
+                _, *lines = text.read(_SMALL_BLOCK).split(b"\n")[:-1] or [b""]
+                share = raw.tell() / max(1, self.path.stat().st_size)
+        rows = [line.split(self.separator.encode()) for line in lines[:_FEWEST_ROWS]]
+        places = [self.names.index(end) for end in (self.source, self.target)]
+        ids = (row[place] for row in rows for place in places if place < len(row))
+        return len(lines) / share, all(map(_NUMBER.fullmatch, ids))
+
     def _columns(self) -> list[str]:
         return [self.source, self.target, *([] if self.weight is None else [self.weight])]
 
@@ -115,7 +135,8 @@ class EdgeFile:
                     block_size=min(max(budget // 256, _SMALL_BLOCK), _CSV_BLOCK),
                     use_threads=False,  # each would keep memory of its own
                 ),
-                pa_csv.ParseOptions(delimiter=self.separator),
+                # Else a block may end within a cell that has line breaks, whose rest becomes rows.
+                pa_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
                 pa_csv.ConvertOptions(
                     include_columns=self._columns(), column_types={**ends, **weight}, null_values=[]
                 ),
@@ -180,6 +201,17 @@ def largest_group(path: Path, choose: Callable[[list[str]], list[str]]) -> int:
             for group in groups
         ]
     return int(max([0, *sizes]))
+
+
+def _parquet_rows(path: Path, columns: list[str]) -> tuple[int, bool]:
+    """Return how many rows a Parquet file has, and whether these columns are of whole numbers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    schema = metadata.schema.to_arrow_schema()
+    are_numbers = all(pa.types.is_integer(schema.field(column).type) for column in columns)
+    return int(metadata.num_rows), are_numbers
 
 
 def load_readers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ class RowParts:
     """Rows in the order of a graph's nodes, from files with those of a block each.
 
     It has what is asked of a matrix in batches: shape, type, and some rows of it at a time. Where
-    the folder is mounted the files are mapped, else copied to this machine when first needed.
+    the folder is mounted the files are mapped, else read anew each time, and none of them is kept.
     """
 
     graph: SharedGraph
@@ -49,12 +50,12 @@ class RowParts:
         wanted = np.arange(*nodes.indices(len(self))) if isinstance(nodes, slice) else nodes
         rows = wanted if self._place is None else self._place[wanted]
         picked = np.empty((len(rows), self.n_columns), self.dtype)
-        blocks = np.searchsorted(self.graph.bounds, rows, side="right") - 1
-        for number in np.unique(blocks):
-            here = blocks == number
-            part = self._part(int(number))
-            picked[here] = part[rows[here] - self.graph.bounds[number]]
-            forget(part)
+        bounds, order = self.graph.bounds, np.argsort(rows, kind="stable")
+        cuts = np.searchsorted(rows[order], bounds)
+        for number, (start, stop) in enumerate(pairwise(cuts)):
+            if start < stop:
+                here = order[start:stop]
+                picked[here] = self._rows_of(number, rows[here] - bounds[number])
         return picked
 
     def only(self, nodes: slice) -> RowParts | RowRange | NDArray[Any]:
@@ -86,10 +87,16 @@ class RowParts:
         names = ("graph", "folder", "name", "n_columns")
         return {name: self.__dict__[name] for name in names}
 
-    def _part(self, number: int) -> NDArray[Any]:
+    def _rows_of(self, number: int, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return some rows of a block's file."""
+        name = part_name(self.name, number)
+        if self.folder.local is None:  # a copy of each file would become one of the whole matrix
+            return self.folder.read_rows(name, rows)
         if number not in self._parts:
-            self._parts[number] = self.folder.map(part_name(self.name, number))
-        return self._parts[number]
+            self._parts[number] = self.folder.map(name)
+        picked: NDArray[Any] = self._parts[number][rows]
+        forget(self._parts[number])
+        return picked
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from proptrain.data.disk_nodes import check_rows, checked_parts, open_features, usable_features
 from proptrain.data.mapped import parts_of
 from proptrain.data.shared import SharedFile, SharedFolder
+from proptrain.data.table_files import told_in_our_words
 from proptrain.errors import InvalidInputError, UnreadableFileError
 
 FeatureSource: TypeAlias = str | Path | NDArray[Any] | sp.csr_array
@@ -76,6 +77,19 @@ def count_features(features: SharedFile, n_nodes: int) -> int:
             f"{features.name} has {dtype} of shape {shape}."
         )
     return shape[1]
+
+
+def feature_columns(features: FeatureSource) -> int:
+    """Return how many columns features have, wherever they lie, without reading them."""
+    if not isinstance(features, str | Path):
+        return int(features.shape[1])
+    source = SharedFile.at(features)
+    if source.name.endswith(".npy"):
+        return source.folder.look(source.name)[0][1]
+    import pyarrow.parquet as pq
+
+    with told_in_our_words(Path(features)):
+        return int(pq.read_metadata(features).num_columns)
 
 
 def check_feature_rows(features: SharedFile, rows: slice) -> int:

@@ -144,7 +144,9 @@ def read_edges(
     )
     start, end = edge_columns(list(table.columns), source, target, name)
     if is_text_file(edges):
-        warn_if_nameless((start, end), name)
+        are_text = node_ids.dtype.kind == "U"
+        are_ids = are_text and all((node_ids == one).any() for one in (start, end))
+        warn_if_nameless((start, end), name, are_ids=are_ids)
     return edge_pairs(table, node_ids, source=start, target=end, weight=weight, name=name)
 
 
@@ -229,9 +231,12 @@ def edge_columns(
     return start, end
 
 
-def warn_if_nameless(ends: tuple[str, str], table: str) -> None:
-    """Warn if the names of both columns look like ids: a file without names would lose an edge."""
-    if all(re.fullmatch(r"-?\d+", name) for name in ends):
+def warn_if_nameless(ends: tuple[str, str], table: str, *, are_ids: bool = False) -> None:
+    """Warn if the names of both columns are or look like ids: without names an edge would be lost.
+
+    Text does not look like an id, but it can be found among them.
+    """
+    if are_ids or all(re.fullmatch(r"-?\d+", name) for name in ends):
         warnings.warn(
             f"The first line of {table} was taken for the names of its columns, "
             f"{' and '.join(ends)}. If it is an edge, put a line with names before it, such as "

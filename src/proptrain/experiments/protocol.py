@@ -86,10 +86,10 @@ class Run:
                 raise InvalidInputError(
                     f"A run's {name} must be {known[name].type}, got {value!r}."
                 )
-        for name in ("accuracy", "stop_accuracy"):
-            if not 0 <= content[name] <= 1:  # nor NaN
+        for name, most in (("accuracy", 1), ("stop_accuracy", 1), ("seconds", 1_000_000_000)):
+            if not 0 <= content[name] <= most:  # nor NaN
                 raise InvalidInputError(
-                    f"A run's {name} must lie between 0 and 1, got {content[name]!r}."
+                    f"A run's {name} must lie between 0 and {most:,}, got {content[name]!r}."
                 )
         return cls(**content)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -13,21 +13,34 @@ if TYPE_CHECKING:
 
 
 def remaining_seconds(
-    left: Collection[Task], done: Iterable[Run], *, n_workers: int
+    left: Collection[Task],
+    done: Iterable[Run],
+    *,
+    n_workers: int,
+    guess: Callable[[Task], float] | None = None,
 ) -> float | None:
-    """Estimate the time for what is left; None as long as nothing is done.
+    """Estimate the time for what is left; None if nothing is done and there is no guess.
 
-    A run takes as long as those of its method on its data set did, or as the mean of those means
-    where there are none yet. Timed runs come one after another, the others side by side.
+    A run takes as long as those of its method on its data set did. Where there are none yet, it
+    takes as many seconds as ``guess`` says of it, or without one the mean of those means. Timed
+    runs come one after another, the others side by side.
     """
+    means = mean_seconds(done)
+    if guess is None and not means:
+        return None
+    usual = fmean(means.values()) if means else 0.0
+
+    def seconds_of(task: Task) -> float:
+        if (known := means.get((task.dataset, task.method))) is not None:
+            return known
+        return usual if guess is None else guess(task)
+
+    return sum(seconds_of(task) / (1 if task.timed else n_workers) for task in left)
+
+
+def mean_seconds(done: Iterable[Run]) -> dict[tuple[str, str], float]:
+    """Return how long runs took in the mean, by their data set and method."""
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for run in done:
         seconds[run.dataset, run.method].append(run.seconds)
-    if not seconds:
-        return None
-    means = {pair: fmean(measured) for pair, measured in seconds.items()}
-    usual = fmean(means.values())
-    return sum(
-        means.get((task.dataset, task.method), usual) / (1 if task.timed else n_workers)
-        for task in left
-    )
+    return {pair: fmean(measured) for pair, measured in seconds.items()}

@@ -26,7 +26,7 @@ from proptrain.kernels import OnStep, PlainOperator, mix_numbered, mix_plain
 from proptrain.kernels.columns import WIDTHS, aligned_zeros
 from proptrain.kernels.top import keep_top, mix_top
 from proptrain.memory import enough_in_words, give_back, in_words, left_of, parse_memory
-from proptrain.propagate.engine import check_fixed, check_signal, is_large
+from proptrain.propagate.engine import check_signal, held_rows, is_large
 from proptrain.propagate.normalisation import (
     Normalisation,
     check_normalisation,
@@ -135,7 +135,7 @@ class BlockedEngine:
             None,
             self._normalisation == "symmetric",
             None if self.graph.order is None else inverse(self.graph.order),
-            self._held(fixed),
+            held_rows(fixed, self.n_nodes, self.graph.order),
             self._part,
             on_step,
         )
@@ -187,15 +187,6 @@ class BlockedEngine:
         forget(self.graph.degrees)
         give_back()
         return rows
-
-    def _held(self, fixed: NDArray[Any] | None) -> NDArray[np.int64]:
-        """Return the rows that are put back, by their numbers."""
-        fixed = check_fixed(fixed, self.n_nodes)
-        if fixed is None:
-            return np.zeros(0, np.int64)
-        is_held = np.zeros(self.n_nodes, dtype=bool)  # a byte a node, where numbers take eight
-        is_held[fixed] = True
-        return np.flatnonzero(is_held if self.graph.order is None else is_held[self.graph.order])
 
     def _width(self, n_columns: int, dtype: np.dtype[Any]) -> int:
         """Return how many columns go through the steps together, as wide as a kernel."""

@@ -16,14 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from proptrain.data.disk import inverse
 from proptrain.data.mapped import forget, room_for
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import ClusterError
 from proptrain.kernels import OnStep
 from proptrain.kernels.columns import WIDTHS
 from proptrain.memory import in_words
-from proptrain.propagate.engine import check_fixed, check_signal, is_large
+from proptrain.propagate.engine import check_signal, held_rows, is_large
 from proptrain.propagate.exchange import (
     Step,
     first_pieces,
@@ -242,13 +241,13 @@ class ClusterEngine:
 
     def _held(self, fixed: NDArray[Any] | None) -> list[NDArray[np.int64]]:
         """Return for each block the rows that are put back, counted from its first."""
-        fixed = check_fixed(fixed, self.n_nodes)
-        nodes = np.arange(self.n_nodes)[np.zeros(0, np.intp) if fixed is None else fixed]
-        order = self.graph.order
-        held = np.sort(nodes if order is None else inverse(order)[nodes])
-        bounds = self.graph.bounds
+        held, bounds = held_rows(fixed, self.n_nodes, self.graph.order), self.graph.bounds
         cuts = np.searchsorted(held, bounds)
         return [held[cuts[b] : cuts[b + 1]] - bounds[b] for b in range(len(bounds) - 1)]
+
+    def check_room(self, n_columns: int) -> None:
+        """Raise unless every machine has room for a task over a signal with so many columns."""
+        self._width(n_columns, np.dtype(np.float32).itemsize)
 
     def _width(self, n_columns: int, itemsize: int) -> int:
         """Return how many columns go through the steps together, as wide as a kernel."""

@@ -172,3 +172,19 @@ def check_fixed(fixed: NDArray[Any] | None, n_nodes: int) -> NDArray[Any] | None
         f"Fixed rows must be node indices from 0 to {n_nodes - 1:,} or a mask over the "
         f"{n_nodes:,} nodes, got {reprlib.repr(rows.tolist())}."
     )
+
+
+def held_rows(
+    fixed: NDArray[Any] | None, n_nodes: int, order: NDArray[Any] | None
+) -> NDArray[np.int64]:
+    """Return the rows of fixed nodes, ascending; row r is that of node ``order[r]``, or of node r.
+
+    >>> held_rows(np.array([2, 0, 2]), 3, order=np.array([1, 2, 0]))
+    array([1, 2])
+    """
+    fixed = check_fixed(fixed, n_nodes)
+    if fixed is None:
+        return np.zeros(0, np.int64)
+    is_held = np.zeros(n_nodes, dtype=bool)  # a byte a node, where numbers take eight
+    is_held[fixed] = True
+    return np.flatnonzero(is_held if order is None else is_held[order])
