@@ -336,12 +336,54 @@ def test_works_where_the_disk_is_full(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"no index at all"], ids=["empty", "other"])
 def test_damaged_compiled_code_is_compiled_anew(tmp_path, content):
     assert run_with_cache(tmp_path, USE_KERNELS) == "3.0 1.5"
-    indices = list(tmp_path.rglob("*.nbi"))
-    assert indices
-    for index in indices:
-        index.write_bytes(content)
+    kept = list(tmp_path.rglob("*.nbc"))
+    assert kept
+    for file in kept:
+        file.write_bytes(content)
     assert run_with_cache(tmp_path, USE_KERNELS) == "3.0 1.5"
-    assert all(index.read_bytes() != content for index in indices)
+    assert all(file.read_bytes() != content for file in kept)
+
+
+def test_processes_that_compile_at_once_keep_code_of_their_own(tmp_path):
+    # One has chosen where to write when another comes, who has not seen what it noted down.
+    (tmp_path / "halves.py").write_text("""if True:
+        from numba.core import caching
+        from proptrain.kernels.compiling import compiled_exactly
+        def half(number):
+            return number / 2
+        one, other, later = map(compiled_exactly, (half, half, half))
+    """)
+    code = f"""if True:
+        import sys
+        import numpy as np
+        sys.path.insert(0, {str(tmp_path)!r})
+        from halves import later, one, other
+        other._cache._cache_file._load_index = dict
+        save = one._cache._cache_file._save_data
+        def save_late(*given):
+            other(np.float64(1))
+            save(*given)
+        one._cache._cache_file._save_data = save_late
+        one(np.float32(1))
+        later(np.float64(1)), later(np.float32(1))
+        print(*(str(kind) for (kind,) in later.signatures), *later.stats.cache_hits.values())
+    """
+    assert run_with_cache(tmp_path / "cache", code) == "float64 float32 1 1"
+
+
+def test_code_of_another_time_is_compiled_anew(tmp_path):
+    file, told = tmp_path / "halves.py", []
+    for divisor in (2, 4):
+        file.write_text(
+            "from proptrain.kernels.compiling import compiled\n"
+            f"@compiled\ndef part(number):\n    return number / {divisor}\n"
+        )
+        os.utime(file, (divisor, divisor))
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import halves;"
+        code += "print(halves.part(8.0), sum(halves.part.stats.cache_hits.values()))"
+        told += [run_with_cache(tmp_path / "cache", f"{code}") for _ in range(2)]
+    assert told == ["4.0 0", "4.0 1", "2.0 0", "2.0 1"]
+    assert len(list(tmp_path.rglob("*.nbc"))) == 1  # the old code is gone
 
 
 def test_the_second_process_compiles_nothing_for_a_whole_fit(tmp_path):

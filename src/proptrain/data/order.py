@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
-from proptrain.kernels.columns import compiled
+from proptrain.kernels.compiling import compiled
 
 _SWEEPS = 3
 _LARGEST = 1 << 16

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError
-from proptrain.kernels.columns import compiled, compiled_exactly
+from proptrain.kernels.compiling import compiled, compiled_exactly
 
 MEAN_DECAY = 0.9
 SQUARE_DECAY = 0.999

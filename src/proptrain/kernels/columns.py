@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, wraps
 from threading import Lock
@@ -24,56 +23,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.kernels.compiling import compiled, compiled_exactly, select
+
 WIDTHS = (4, 8, 16, 32, 48, 64)
 WIDEST = WIDTHS[-1]
 _LINE = 64
 """Bytes of a line of the cache."""
-
-
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-"""Other threads run beside; and a division by zero is inf, for which no loop need look out."""
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function, with fused multiply-add, for this process or better for good."""
-    return _compile(function, fastmath={"contract"})
-
-
-def compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without fused multiply-add, to round as NumPy does."""
-    return _compile(function, fastmath=False)
-
-
-def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    try:
-        dispatcher = numba.njit(cache=True, **_OPTIONS, **options)(function)
-    except RuntimeError:  # no folder where compiled code can be kept: compile in each process
-        return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
-    if hasattr(dispatcher, "_cache"):  # there is none with NUMBA_DISABLE_JIT=1
-        _keep_if_possible(dispatcher._cache)
-    return dispatcher  # type: ignore[no-any-return]
-
-
-def _keep_if_possible(cache: Any) -> None:
-    """Have what cannot be kept, on a full disk, or be read, damaged, be compiled instead.
-
-    Numba has no switch for it: it would raise, though code can be compiled at any time.
-    """
-    save, load = cache.save_overload, cache.load_overload
-
-    def save_if_possible(*compiled: Any) -> None:
-        with suppress(OSError):
-            save(*compiled)
-
-    def load_if_possible(*wanted: Any) -> Any:
-        try:
-            return load(*wanted)
-        except Exception:  # whatever reading something else raises
-            with suppress(OSError):
-                cache.flush()  # or it would be found damaged again
-            return None
-
-    cache.save_overload, cache.load_overload = save_if_possible, load_if_possible
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -191,7 +146,7 @@ def gather_some(indptr, indices, data, dense, first, active, bias, draws, thresh
             *t{i} += value * dense[source, {i}]
         *t{i} += bias[c{i}]
         *t{i} = max(t{i}, zero) * scale
-        *active[row, c{i}] = t{i} if draws[row, c{i}] >= threshold else zero
+        *active[row, c{i}] = select(draws[row, c{i}] >= threshold, t{i}, zero)
 """,
     "mix": """
 def mix(indptr, indices, data, state, signal, neighbours, rest, product):
@@ -249,7 +204,7 @@ def scatter_active(indptr, indices, data, dense, first, product, active, scale, 
             *b{i} = zero
         *s{i} = dense[row, c{i}] * scale
         *a{i} = active[row, c{i}]
-        *s{i} = s{i} if a{i} > zero else zero
+        *s{i} = select(a{i} > zero, s{i}, zero)
         *b{i} += s{i}
         for entry in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
             target, value = np.uint64(indices[entry]), data[entry]
@@ -270,7 +225,7 @@ def collect(
             for row in range(low, min(low + step, n_rows)):
                 *s{i} = dense[row, c{i}] * scale
                 *a{i} = active[row, c{i}]
-                *s{i} = s{i} if a{i} > zero else zero
+                *s{i} = select(a{i} > zero, s{i}, zero)
                 *b{i} += s{i}
                 *passed[row - top, {i}] = s{i}
             *sums[low // step, c{i}] = b{i}
@@ -339,6 +294,7 @@ def kernel(name: str, width: int, n_columns: int | None = None) -> Callable[...,
         one = line.replace(mark, "", 1) if mark in repeats else line
         lines += [one.replace("{i}", str(i)) for i in range(repeats.get(mark, 1))]
     namespace: dict[str, Any] = {"__name__": __name__, "np": np, "mix_two": _mix_two}
+    namespace["select"] = select
     # Under this file's name, so that Numba keeps the compiled code as long as it is unchanged.
     exec(compile("\n".join(lines), __file__, "exec"), namespace)
     return _packing(compiled(namespace[full_name]))

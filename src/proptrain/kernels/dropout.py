@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from proptrain.kernels.columns import aligned_empty, compiled
+from proptrain.kernels.columns import aligned_empty
+from proptrain.kernels.compiling import compiled
 
 
 def drop_entries(matrix: sp.csr_array, rate: float, random: np.random.Generator) -> sp.csr_array:

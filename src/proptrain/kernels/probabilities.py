@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.kernels.columns import compiled
+from proptrain.kernels.compiling import compiled
 
 
 def log_softmax(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.kernels.columns import compiled
+from proptrain.kernels.compiling import compiled
 
 _LEVELS = 4
 
@@ -36,18 +36,26 @@ def sum_of_sums(sums: NDArray[Any], step: int, n_rows: int) -> NDArray[Any]:
     return np.asarray(levels[0])
 
 
+# In loops: Numba takes seconds to compile what NumPy writes as one operation.
 @compiled
 def _add_up(sums: NDArray[Any], step: int, n_whole: int, levels: NDArray[Any]) -> None:
     for group in range(n_whole):
-        levels[0] += sums[group]
+        _add(levels[0], sums[group])
         number = group + 1
         for level in range(1, levels.shape[0]):
-            levels[level] += levels[level - 1]
-            levels[level - 1] = 0
+            _add(levels[level], levels[level - 1])
+            for i in range(levels.shape[1]):
+                levels[level - 1, i] = 0
             if number % step != 0:
                 break
             number //= step
     if n_whole < sums.shape[0]:
-        levels[0] += sums[n_whole]
+        _add(levels[0], sums[n_whole])
     for level in range(1, levels.shape[0]):
-        levels[0] += levels[level]
+        _add(levels[0], levels[level])
+
+
+@compiled
+def _add(total: NDArray[Any], more: NDArray[Any]) -> None:
+    for i in range(total.shape[0]):
+        total[i] += more[i]

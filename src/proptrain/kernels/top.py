@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.kernels.columns import compiled
+from proptrain.kernels.compiling import compiled
 from proptrain.kernels.propagation import PlainOperator
 from proptrain.kernels.threads import for_each, row_blocks
 
