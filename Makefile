@@ -13,7 +13,7 @@ demo: $(VENV)/.installed
 
 # One process more than most machines here have cores: the cluster's tests mostly wait.
 test: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

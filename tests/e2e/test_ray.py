@@ -27,7 +27,7 @@ from processes import Descent, kill_tree
 HERE = Path(__file__).parents[1]
 CLOSED = ("unshare", "-n", "--fork", "--pid", "--mount-proc", "--kill-child")
 NEEDED = ("unshare", "nsenter", "mount", "ip")
-LONGEST = 1200
+LONGEST = 1800
 """Seconds after which it hangs, however busy the machine."""
 GRACE = 10
 """Seconds that processes have to end after the one that started them."""
@@ -86,7 +86,12 @@ def told():
     process = subprocess.Popen(own, env=environment, **pipes)
     try:
         with Descent(process.pid) as descent:
-            out, err = process.communicate(timeout=LONGEST)
+            try:
+                out, err = process.communicate(timeout=LONGEST)
+            except subprocess.TimeoutExpired:
+                kill_tree(process)
+                out, err = process.communicate()
+                pytest.fail(f"It was not done after {LONGEST} seconds, but with this:\n{out}{err}")
         lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
         assert process.returncode == 0, err[-3000:]
         left = {"left": still_alive(descent), "n_processes": len(descent)}
@@ -111,7 +116,7 @@ def check_the_cluster_says_what_the_local_engine_says(told):
 def check_the_cluster_keeps_the_contract_of_engines(told):
     came_to = scenario(told, "contract")
     # None was skipped; the rest takes ten minutes (see contract/test_engine.py).
-    assert re.search(r"^249 passed, \d+ deselected in", came_to["out"], re.M), came_to["out"]
+    assert re.search(r"^149 passed, \d+ deselected in", came_to["out"], re.M), came_to["out"]
 
 
 def check_a_loss_in_mid_propagation_changes_nothing(told):
@@ -150,16 +155,6 @@ def check_a_loss_in_training_changes_nothing(told):
         assert came_to["seen_early"]
 
 
-def check_one_trainer_is_judged_by_an_ensemble_of_the_cluster(told):
-    came_to = scenario(told, "one_trains_judged_by_all")
-    assert came_to["weights"] == 0
-    assert came_to["difference"] <= 1e-5
-    ours, local = came_to["accuracies"]
-    assert len(ours) == 6
-    assert ours == local
-    assert came_to["left"] == 0
-
-
 def check_a_whole_training_by_one_is_that_in_memory(told):
     came_to = scenario(told, "a_whole_training")
     assert came_to["epochs"] > 20
@@ -182,26 +177,21 @@ def check_training_does_not_wait_for_ever_for_a_lost_machine(told):
 
 def check_one_trainer_on_the_cluster_is_training_by_the_other_commands(told):
     came_to = scenario(told, "command_line")
-    for engine in ("local", "blocked", "ray"):
+    for engine in ("blocked", "ray"):
         assert came_to[engine]["code"] == 0, came_to[engine]["err"]
         assert json.loads(came_to[engine]["out"])["engine"] == engine
-    for engine in ("local", "ray"):
-        assert came_to[f"predict {engine}"]["code"] == 0, came_to[f"predict {engine}"]["err"]
     assert came_to["same"] == [True, True]  # weights, and who was reached
     assert came_to["difference"] <= 1e-6
-    assert came_to["rows"] == 3000
-    assert came_to["same_ids"]
-    assert came_to["to_local"] <= 1e-4
     assert came_to["left"] == 0
 
 
 def check_a_node_table_says_what_it_says_from_disk(told):
     came_to = scenario(told, "a_node_table")
-    for name in ("blocked", "ray", "predict blocked", "predict ray"):
+    for name in ("blocked", "ray", "predict"):
         assert came_to[name]["code"] == 0, came_to[name]["err"]
-    assert came_to["rows"] == 3000
-    assert came_to["same_ids"]
-    assert came_to["to_local"] <= 1e-5
+    assert came_to["difference"] <= 1e-5
+    assert came_to["ids"] == [str(node) for node in range(3000)]
+    assert came_to["to_file"] <= 1e-6
     assert came_to["left"] == 0
 
 
@@ -262,7 +252,6 @@ CHECKS = (
     check_a_loss_in_mid_propagation_changes_nothing,
     check_two_train_as_one_machine_does,
     check_a_loss_in_training_changes_nothing,
-    check_one_trainer_is_judged_by_an_ensemble_of_the_cluster,
     check_a_whole_training_by_one_is_that_in_memory,
     check_training_does_not_wait_for_ever_for_a_lost_machine,
     check_one_trainer_on_the_cluster_is_training_by_the_other_commands,

@@ -446,6 +446,7 @@ def test_many_fits_end_alike_and_memory_stays_flat(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("grows_by", "expected"), [(0, "memory flat"), (10**7, "memory grew")])
 def test_memory_that_grows_is_seen(tmp_path, monkeypatch, grows_by, expected):
+    monkeypatch.setitem(soak.SHORT, "max_epochs", 2)
     sizes = itertools.count(10**8, grows_by)
     monkeypatch.setattr(soak, "resident_memory", lambda: next(sizes))
     monkeypatch.setattr(soak, "digest_of", lambda *_: "same")
@@ -453,6 +454,7 @@ def test_memory_that_grows_is_seen(tmp_path, monkeypatch, grows_by, expected):
 
 
 def test_a_fit_that_ends_otherwise_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setitem(soak.SHORT, "max_epochs", 2)
     numbers = itertools.count()
     monkeypatch.setattr(soak, "digest_of", lambda *_: "other" if next(numbers) == 50 else "same")
     kind = list(soak.KINDS)[50 % len(soak.KINDS)]

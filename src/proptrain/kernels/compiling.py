@@ -36,8 +36,8 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
     return dispatcher  # type: ignore[no-any-return]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def select(_: Any, is_first: Any, first: Any, second: Any) -> Any:
+@intrinsic
+def select(_: Any, is_first: Any, first: Any, second: Any) -> Any:  # noqa: ARG001
     """Return the first or the second of two numbers of one type, in compiled code.
 
     An ``if`` for each of 64 columns, with all the ways between them, takes many times as long to
