@@ -320,13 +320,12 @@ def trainer_bytes(
 ) -> int:
     """Return what those who train on a machine with so much memory need, with a batch there.
 
-    ``shape`` is that of the features (n, f). Whoever judges epochs by the ensemble has predictions
-    of all nodes, before and after they are spread. Features and soft labels stay in their files.
+    ``shape`` is that of the features (n, f). What there is of all nodes lies in files: features,
+    soft labels, and the predictions that are spread to judge an epoch by.
     """
     n_nodes, sizes = shape[0], (shape[1], classifier.n_hidden, n_classes)
     fitting = classifier.batch_size or fitting_batch_size(n_nodes, *sizes, memory) or n_nodes
-    of_each = _OF_EACH_NODE + (0 if classifier.fast else 2 * 4 * n_classes)
-    return min(fitting, n_nodes) * batch_row_bytes(*sizes) + of_each * n_nodes
+    return min(fitting, n_nodes) * batch_row_bytes(*sizes) + _OF_EACH_NODE * n_nodes
 
 
 @dataclass(frozen=True, eq=False)

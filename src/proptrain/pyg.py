@@ -71,6 +71,10 @@ class AddSoftLabels:
         if n_classes is None:
             check_unnamed(labels)
             n_classes = int(labels.max()) + 1
+        elif n_classes < 1:
+            raise LabelError(
+                f"n_classes must be at least 1, got {n_classes}. Leave it out to count the classes."
+            )
         engine, scheme = LocalEngine(graph, self.normalisation), self.scheme or PPR()
         spread = propagate_labels(labels, known, n_classes, engine, scheme, clamp=self.clamp)
         changed = copy.copy(data)
@@ -97,7 +101,8 @@ class AddSoftLabels:
         if not np.isin(told, (0, 1)).all():  # numbers of nodes, as many as there are nodes
             raise LabelError(
                 f"data.{self.mask} must be True or False for each node, got numbers from "
-                f"{told.min()} to {told.max()}."
+                f"{told.min()} to {told.max()}. To make one of node numbers: "
+                f"mask = torch.zeros({told.size}, dtype=torch.bool); mask[numbers] = True."
             )
         known = np.flatnonzero(told)
         if not known.size:

@@ -1,7 +1,8 @@
 """The contract that every engine keeps, whatever it is made of.
 
 An engine joins by an entry in ENGINES; block sizes are entries of their own. With an address in
-PROPTRAIN_RAY the contract is kept by a real Ray cluster instead, or by one that is started for it:
+PROPTRAIN_RAY the contract is kept by a real Ray cluster on this machine instead, or by one that is
+started for it:
 
     PROPTRAIN_RAY=local python -m pytest tests/contract
 """

@@ -300,6 +300,6 @@ def test_two_nodes_agree_with_one_machine_and_survive_what_is_done_to_them(told)
     if left_out:
         pytest.skip(
             f"All else holds, but not everything was tried ({'; '.join(left_out)}). A namespace "
-            f"needs root, a system that allows it, and {', '.join(NEEDED)} (Debian's util-linux "
-            "and iproute2)."
+            f"needs root, a system that allows it, and {', '.join(NEEDED)} (Debian's util-linux, "
+            "mount and iproute2)."
         )

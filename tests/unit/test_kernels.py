@@ -334,7 +334,7 @@ def test_works_where_the_disk_is_full(tmp_path):
     assert list((tmp_path / "cache").rglob("*"))
 
 
-@pytest.mark.parametrize("content", [b"", b"no index at all"], ids=["empty", "other"])
+@pytest.mark.parametrize("content", [b"", b"no code at all"], ids=["empty", "other"])
 def test_damaged_compiled_code_is_compiled_anew(tmp_path, content):
     assert run_with_cache(tmp_path, USE_KERNELS) == "3.0 1.5"
     kept = list(tmp_path.rglob("*.nbc"))
@@ -374,16 +374,16 @@ def test_processes_that_compile_at_once_keep_code_of_their_own(tmp_path):
 
 def test_code_of_another_time_is_compiled_anew(tmp_path):
     file, told = tmp_path / "halves.py", []
-    for divisor in (2, 4):
+    for age, part in enumerate(("number / 2", "number / 4", "number * number")):
         file.write_text(
             "from proptrain.kernels.compiling import compiled\n"
-            f"@compiled\ndef part(number):\n    return number / {divisor}\n"
+            f"@compiled\ndef part(number):\n    return {part}\n"
         )
-        os.utime(file, (divisor, divisor))
+        os.utime(file, (age, age))
         code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import halves;"
         code += "print(halves.part(8.0), sum(halves.part.stats.cache_hits.values()))"
-        told += [run_with_cache(tmp_path / "cache", f"{code}") for _ in range(2)]
-    assert told == ["4.0 0", "4.0 1", "2.0 0", "2.0 1"]
+        told += [run_with_cache(tmp_path / "cache", code) for _ in range(2)]
+    assert told == ["4.0 0", "4.0 1", "2.0 0", "2.0 1", "64.0 0", "64.0 1"]
     assert len(list(tmp_path.rglob("*.nbc"))) == 1  # the old code is gone
 
 

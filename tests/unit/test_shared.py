@@ -321,10 +321,33 @@ def test_rows_in_parts_are_in_the_order_of_the_nodes(stored, shared):
     np.testing.assert_array_equal(parts[:], matrix)
     some = np.array([29, 0, 7, 7])
     np.testing.assert_array_equal(parts[some], matrix[some])
+    with pytest.raises(IndexError):
+        parts[np.array([30])]
     for nodes in (slice(0, 30), slice(7, 20), slice(30, 30)):
         only, own = parts.only(nodes), np.arange(nodes.start, nodes.stop)
         assert only.shape == matrix.shape
         np.testing.assert_array_equal(only[own[::3]], matrix[own[::3]])
+
+
+@pytest.mark.parametrize("is_renumbered", [False, True])
+def test_rows_of_all_files_are_copied_once_and_others_read_as_they_are_asked_for(
+    tmp_path, is_renumbered, monkeypatch
+):
+    monkeypatch.setattr(SharedFolder, "local", None)  # as at s3://
+    shared = SharedFolder(tmp_path)
+    order = np.random.RandomState(3).permutation(30) if is_renumbered else None
+    made = Graph(sp.csr_array(np.eye(30, k=1) + np.eye(30, k=-1)))
+    save_graph(made, tmp_path / "graph", n_blocks=4, order=order)
+    graph = SharedGraph(str(tmp_path / "graph"))
+    for number, block in enumerate(graph.manifest.blocks):
+        rows = np.arange(30, dtype=np.float32)[graph.nodes(block.rows), None]
+        shared.write(part_name("soft", number), rows)
+    copied, map_it = [], SharedFolder.map
+    monkeypatch.setattr(SharedFolder, "map", lambda *asked: copied.append(asked) or map_it(*asked))
+    parts = RowParts(graph, shared, "soft", 1)
+    for nodes in (slice(0, 11), slice(11, 22), slice(22, 30)):
+        np.testing.assert_array_equal(parts[nodes][:, 0], np.arange(nodes.start, nodes.stop))
+    assert len(copied) == (4 if is_renumbered else 0)
 
 
 def test_rows_are_those_of_a_matrix_and_headers_are_whole(tmp_path):

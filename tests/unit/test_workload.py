@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from tests.one_process import OneProcess
 from typer.testing import CliRunner
 
+from one_process import OneProcess
 from proptrain import (
     CorrectAndSmoothClassifier,
     GNNClassifier,

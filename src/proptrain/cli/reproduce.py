@@ -96,8 +96,7 @@ def reproduce(
     if as_is:
         work = read_folder(out)
     else:
-        how: dict[str, bool] = {"quiet": json, "force": force}
-        work = complete_folder(out, tasks, workers, datasets, data_dir, **how)
+        work = complete_folder(out, tasks, workers, datasets, data_dir, quiet=json, force=force)
     pages = write_pages(experiments, work.found, datasets, out, data_dir)
     done = [work.found[task] for task in tasks if task in work.found]
     files = [str(path) for path in [out / FILE_NAME, *pages]]

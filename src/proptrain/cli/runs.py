@@ -108,7 +108,9 @@ class _Progress:
     """A bar on standard error: what is running, how much is done, how long the rest will take."""
 
     def __init__(self, store: RunStore, left: list[Task], n_workers: int, *, quiet: bool) -> None:
-        self._store, self._n_workers = store, n_workers
+        from proptrain.experiments.versions import count_cores
+
+        self._store, self._n_workers = store, min(n_workers, count_cores())
         self._left = dict.fromkeys(left)
         self._running: list[Task] = []
         self._bar = Progress(

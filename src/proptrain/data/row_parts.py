@@ -21,7 +21,8 @@ class RowParts:
     """Rows in the order of a graph's nodes, from files with those of a block each.
 
     It has what is asked of a matrix in batches: shape, type, and some rows of it at a time. Where
-    the folder is mounted the files are mapped, else read anew each time, and none of them is kept.
+    the folder is mounted the files are mapped, else read anew each time, and none of them is kept;
+    but of a renumbered graph, any of whose nodes come from all files, they are copied once.
     """
 
     graph: SharedGraph
@@ -52,6 +53,8 @@ class RowParts:
         picked = np.empty((len(rows), self.n_columns), self.dtype)
         bounds, order = self.graph.bounds, np.argsort(rows, kind="stable")
         cuts = np.searchsorted(rows[order], bounds)
+        if cuts[-1] - cuts[0] != len(rows):
+            raise IndexError(f"Rows must be from 0 to {len(self) - 1:,}, got {rows.tolist()}.")
         for number, (start, stop) in enumerate(pairwise(cuts)):
             if start < stop:
                 here = order[start:stop]
@@ -90,7 +93,7 @@ class RowParts:
     def _rows_of(self, number: int, rows: NDArray[Any]) -> NDArray[Any]:
         """Return some rows of a block's file."""
         name = part_name(self.name, number)
-        if self.folder.local is None:  # a copy of each file would become one of the whole matrix
+        if self.folder.local is None and self._place is None:  # some of few files
             return self.folder.read_rows(name, rows)
         if number not in self._parts:
             self._parts[number] = self.folder.map(name)

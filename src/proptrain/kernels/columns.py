@@ -293,9 +293,9 @@ def kernel(name: str, width: int, n_columns: int | None = None) -> Callable[...,
         mark = line.lstrip()[:1]
         one = line.replace(mark, "", 1) if mark in repeats else line
         lines += [one.replace("{i}", str(i)) for i in range(repeats.get(mark, 1))]
-    namespace: dict[str, Any] = {"__name__": __name__, "np": np, "mix_two": _mix_two}
-    namespace["select"] = select
-    # Under this file's name, so that Numba keeps the compiled code as long as it is unchanged.
+    namespace: dict[str, Any] = {"__name__": __name__, "np": np}
+    namespace |= {"mix_two": _mix_two, "select": select}
+    # Under this file's name, so that compiled code is kept as long as this file is unchanged.
     exec(compile("\n".join(lines), __file__, "exec"), namespace)
     return _packing(compiled(namespace[full_name]))
 

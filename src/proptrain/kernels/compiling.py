@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core import caching, types
-from numba.extending import intrinsic
+from numba.extending import lower_builtin, type_callable
 
 _NumbasFiles: Any = caching.IndexDataCacheFile  # has no types
+_OWN = sha256(Path(__file__).read_bytes()).hexdigest()
+"""Of this file, whose options and `select` are in all that is compiled."""
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 """Other threads run beside; and a division by zero is inf, for which no loop need look out."""
 
@@ -36,18 +39,26 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
     return dispatcher  # type: ignore[no-any-return]
 
 
-@intrinsic
-def select(_: Any, is_first: Any, first: Any, second: Any) -> Any:  # noqa: ARG001
-    """Return the first or the second of two numbers of one type, in compiled code.
+def select(is_first: bool, first: Any, second: Any) -> Any:
+    """Return the first or the second of two numbers of one type.
 
-    An ``if`` for each of 64 columns, with all the ways between them, takes many times as long to
-    compile.
+    Compiled it is one instruction. An ``if`` for each of 64 columns, with all the ways between
+    them, takes far longer to compile.
+
+    >>> select(False, 1.0, 2.0)
+    2.0
     """
+    return first if is_first else second
 
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        return builder.select(*arguments)
 
-    return (first(types.boolean, first, first) if first == second else None), generate
+@type_callable(select)
+def _type_of_select(_: Any) -> Any:
+    return lambda is_first, first, second: first if first == second else None  # noqa: ARG005
+
+
+@lower_builtin(select, types.Boolean, types.Float, types.Float)  # type: ignore[no-untyped-call, untyped-decorator]
+def _select(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+    return builder.select(*arguments)
 
 
 class _FileForEach(_NumbasFiles):  # type: ignore[misc]
@@ -56,29 +67,31 @@ class _FileForEach(_NumbasFiles):  # type: ignore[misc]
     Numba numbers these files in an index. Two processes that compile for two kinds of arguments at
     once can take the same number, and from then on all get code for the other kind: sums of single
     numbers in double precision, or arrays read as what they are not. Here nothing is shared, and a
-    file takes its name as a whole.
+    file takes its name as a whole, and the place of what was compiled from other source.
     """
 
     def save(self, key: Any, data: Any) -> None:
         """Keep compiled code."""
-        self._save_data(self._name_of(key), (self._of_now(), data))
+        self._save_data(self._name_of(key), (self._stamp_of(key), data))
 
     def load(self, key: Any) -> Any:
         """Return what was kept, or None."""
         try:
-            of, data = self._load_data(self._name_of(key))
+            stamp, data = self._load_data(self._name_of(key))
         except FileNotFoundError:
             return None
-        return data if of == self._of_now() else None
+        return data if stamp == self._stamp_of(key) else None
 
     def flush(self) -> None:
         """Leave all: what is out of date or damaged is replaced when it has been compiled anew."""
 
-    def _of_now(self) -> tuple[Any, Any]:
-        return self._version, self._source_stamp
+    def _stamp_of(self, key: Any) -> tuple[Any, ...]:
+        _, _, code = key
+        return self._version, self._source_stamp, _OWN, code
 
     def _name_of(self, key: Any) -> str:
-        number = int(sha256(repr(key).encode()).hexdigest()[:16], 16)
+        arguments, machine, _ = key
+        number = int(sha256(repr((arguments, machine)).encode()).hexdigest()[:16], 16)
         return self._data_name(number)  # type: ignore[no-any-return]
 
 
