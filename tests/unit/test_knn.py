@@ -7,9 +7,6 @@ import scipy.sparse as sp
 from proptrain.data.knn import knn_graph
 from proptrain.errors import InvalidInputError
 
-# In one process of the tests: each compiles what finds neighbours approximately for a minute.
-pytestmark = pytest.mark.xdist_group("neighbours")
-
 
 def brute_force(features, n_neighbors, metric):
     """Sort all distances, loop by loop."""
