@@ -281,7 +281,7 @@ def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:
     if exists and not overwrite:
         raise OutputExistsError(
             f"{path} exists already and is left alone. Choose another output, remove it, or ask "
-            "for overwriting."
+            "for overwriting (--overwrite, in Python overwrite=True)."
         )
     if exists and is_folder != folder:
         wanted, found = ("folder", "file") if folder else ("file", "folder")

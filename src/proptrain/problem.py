@@ -163,7 +163,7 @@ def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray
             f"{names[0]!r}."
             + (
                 f" (The value {unlabelled!r} marks unlabelled nodes; if it is a class of yours, "
-                "choose another marker with the parameter `unlabelled`.)"
+                "choose another marker: --unlabelled, in Python unlabelled=.)"
                 if unlabelled is not None
                 else " Label nodes of another class too."
             )

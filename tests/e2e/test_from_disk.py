@@ -67,7 +67,8 @@ def papers(tmp_path_factory):
     return folder
 
 
-TABLES = ("--nodes", "nodes.csv", "--label", "topic", "--json", "--device", "cpu")
+IN_WORDS = ("--nodes", "nodes.csv", "--label", "topic", "--device", "cpu")
+TABLES = (*IN_WORDS, "--json")
 RAY = ("--engine", "ray", "--features", "f.npy", "--labels", "l.npy")
 
 
@@ -146,9 +147,11 @@ def test_a_node_table_on_a_cluster_says_the_same(built, run, tmp_path, monkeypat
     monkeypatch.setattr("proptrain.on_ray.RayCrew", lambda _: nullcontext(OneProcess()))
     told = {}
     for engine, words in (("blocked", ("--memory", "8GB")), ("ray", ("--shared", tmp_path))):
-        given = ("--edges", "graph", "--engine", engine, *words, *TABLES, "--method", "PTA(F)")
+        given = ("--edges", "graph", "--engine", engine, *words, *IN_WORDS, "--method", "PTA(F)")
         done = run("fit", *given, "--batch-size", 150, "--out", tmp_path / engine)
         assert done.code == 0, done.out + done.err
+        assert ("starting Ray on this machine alone" in done.err) == (engine == "ray")
+        assert ("in the process that leads; written" in done.err) == (engine == "ray")
         for file, more in (("all.csv", ()), ("new.csv", ("--nodes", "new.csv"))):
             out = tmp_path / f"{engine}-{file}"
             assert run("predict", tmp_path / engine, *more, "--out", out).code == 0

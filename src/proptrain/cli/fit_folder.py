@@ -111,7 +111,8 @@ def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
         return
     accuracy = told["stopping_accuracy"]
     held_out = "" if accuracy is None else f", {accuracy:.1%} right on the stopping labels"
-    memory = f", {in_words(peak)} of memory at the peak" if peak else ""
+    whose = " in the process that leads" if wanted.engine == "ray" else ""
+    memory = f", {in_words(peak)} of memory at the peak{whose}" if peak else ""
     say(
         f"{wanted.method.name} trained in {seconds:.1f} s ({told['epochs']} epochs){held_out}"
         f"{memory}; written to {wanted.out}"
@@ -306,6 +307,8 @@ def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
 
     cluster, beside = wanted.cluster, wanted.out.resolve().parent
     check_given(wanted.classifier, inputs.features, graph.n_nodes)  # it takes seconds to start Ray
+    if cluster.address is None and not wanted.json:
+        say("starting Ray on this machine alone (--address names a cluster that runs) ...")
     with (
         work_folder(cluster.shared or beside) as work,
         RayCrew(cluster.address) as crew,

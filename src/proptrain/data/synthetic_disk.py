@@ -217,9 +217,21 @@ def _check_made_with(out: Path, wanted: dict[str, Any]) -> None:
         write_whole(note, [json.dumps(wanted).encode()])
     elif (found := note.read_text("utf-8", "replace")) != json.dumps(wanted):
         raise OutputExistsError(
-            f"{out} was made with other numbers and is left alone: {found} instead of "
-            f"{json.dumps(wanted)}. Give those to finish it, or choose another folder."
+            f"{out} was made with other numbers and is left alone: {_differences(found, wanted)}. "
+            "Give those to finish it, or choose another folder."
         )
+
+
+def _differences(found: str, wanted: dict[str, Any]) -> str:
+    """Name the numbers of a note that are not those wanted."""
+    try:
+        told = json.loads(found)
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        return "made_with.json cannot be read"
+    names = [name for name in {**told, **wanted} if told.get(name) != wanted.get(name)]
+    return ", ".join(f"{name} {told.get(name)} instead of {wanted.get(name)}" for name in names)
 
 
 def _graph_and_classes(
