@@ -54,8 +54,9 @@ def row_blocks(starts: NDArray[np.integer], n_columns: int, n_jobs: int = 1) -> 
         return [slice(0, n_rows)]
     n_for_each, rest = divmod(count_threads(), n_jobs)
     n_blocks = count_threads() * _BLOCKS_PER_THREAD if n_jobs == 1 or rest else n_for_each
-    ends = starts[0] + np.linspace(0, n_entries, n_blocks + 1)
-    bounds = np.searchsorted(starts, ends).tolist()
+    ends = np.ceil(starts[0] + np.linspace(0, n_entries, n_blocks + 1))
+    # In their own type: else all of `starts` would be copied to compare them.
+    bounds = np.searchsorted(starts, ends.astype(starts.dtype)).tolist()
     bounds[0], bounds[-1] = 0, n_rows  # rows without entries at either end belong to a block too
     return [slice(a, b) for a, b in pairwise(bounds) if a < b]
 
