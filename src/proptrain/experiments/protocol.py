@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import MISSING, asdict, dataclass, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 
 import numpy as np
@@ -80,7 +81,7 @@ class Run:
                 f"{', '.join(sorted(known.keys() - needed))}; unknown or missing here: "
                 f"{', '.join(sorted(wrong))}."
             )
-        types = get_type_hints(cls)
+        types = _types_of(cls)
         for name, value in content.items():
             if not isinstance(value, types[name]):
                 raise InvalidInputError(
@@ -92,6 +93,11 @@ class Run:
                     f"A run's {name} must lie between 0 and {most:,}, got {content[name]!r}."
                 )
         return cls(**content)
+
+
+@cache
+def _types_of(cls: type[Run]) -> dict[str, Any]:
+    return get_type_hints(cls)  # evaluates source code, which takes longer than to read a run
 
 
 @dataclass(frozen=True)
