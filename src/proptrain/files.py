@@ -10,13 +10,14 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
 from proptrain.errors import (
     FileFormatError,
+    InvalidInputError,
     OutputExistsError,
     ProptrainError,
     UnwritableOutputError,
@@ -35,7 +36,7 @@ def whole_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that takes its name only if all went well."""
     path = Path(path)
     check_output(path, overwrite=overwrite)
-    path = path.resolve()  # a link stays, its target is replaced
+    path = _real(path)  # a link stays, its target is replaced
     with only_writer(path):
         check_output(path, overwrite=overwrite)  # again: another process may have been quicker
         temporary = _hidden_beside(path)
@@ -55,7 +56,7 @@ def whole_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
     """Yield a temporary folder beside ``path`` that takes its name only if all went well."""
     path = Path(path)
     check_output(path, overwrite=overwrite, folder=True)
-    path = path.resolve()  # a link stays, its target is replaced
+    path = _real(path)  # a link stays, its target is replaced
     with only_writer(path):
         check_output(path, overwrite=overwrite, folder=True)  # another may have been quicker
         temporary = _hidden_beside(path)
@@ -232,7 +233,7 @@ def put_in_place(folder: Path, path: Path) -> None:
 def file_of(folder: Path, name: str) -> Path:
     """Return the path of an ordinary file in a folder; one that leads out of it is not read."""
     path = folder / name
-    real = Path(os.path.realpath(path))  # not resolve, which fails on a link to itself
+    real = _real(path)
     if real.parent != folder.resolve():
         raise FileFormatError(
             f"Cannot use {folder}: {name} must lie in that folder itself, but leads to {real}. If "
@@ -240,6 +241,11 @@ def file_of(folder: Path, name: str) -> Path:
         )
     check_ordinary(path)
     return path
+
+
+def _real(path: Path) -> Path:
+    """Return where links lead; `Path.resolve` fails on one that leads to itself."""
+    return Path(os.path.realpath(path))
 
 
 NAMED = "Write what it tells to a file first, and name that."
@@ -274,10 +280,26 @@ def read_description(folder: Path, name: str) -> bytes:
     return content
 
 
-def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:
-    """Raise early, before long work, if ``path`` could not be written at its end."""
+def check_output(
+    path: Path, *, overwrite: bool, folder: bool = False, inputs: Iterable[Path | None] = ()
+) -> None:
+    """Raise early, before long work, if ``path`` could not be written at its end, or is an input.
+
+    That it can be is tried: an empty file beside it is made and removed.
+    """
+    if _real(path) in [_real(one) for one in inputs if one is not None]:
+        raise InvalidInputError(
+            f"An output must be a file of its own, but {path} is read or written already. Choose "
+            "another."
+        )
     with unwritable_is_ours(path):
         exists, is_folder, has_place = path.exists(), path.is_dir(), path.parent.is_dir()
+        is_special = exists and not is_folder and not path.is_file()
+    if is_special:
+        raise UnwritableOutputError(
+            f"The output must be an ordinary file, but {path} is a pipe, socket or device and is "
+            "left alone. Choose another name."
+        )
     if exists and not overwrite:
         raise OutputExistsError(
             f"{path} exists already and is left alone. Choose another output, remove it, or ask "
@@ -292,6 +314,10 @@ def check_output(path: Path, *, overwrite: bool, folder: bool = False) -> None:
         raise UnwritableOutputError(
             f"The folder {path.parent} for the output {path.name} does not exist. Create it first."
         )
+    hidden = _hidden_beside(_real(path))
+    with unwritable_is_ours(path):
+        hidden.touch(exist_ok=False)
+        hidden.unlink()
 
 
 @contextmanager

@@ -761,7 +761,7 @@ def test_predict_refuses_models_and_outputs_that_are_none(run, tmp_path, small_m
     match = "does not exist. Create it first."
     refused(run, tmp_path, match, *words, "--out", tmp_path / "nowhere" / "p.csv")
     (tmp_path / "p.csv").write_text("mine")
-    match = "--out must not be one of the inputs"
+    match = "p.csv is read or written already"
     refused(run, tmp_path, match, *words, *out, "--nodes", tmp_path / "p.csv", "--overwrite")
     refused(run, tmp_path, "p.csv exists already and is left alone", *words, *out)
     (tmp_path / "folder.csv").mkdir()

@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 from proptrain import files
-from proptrain.errors import FileFormatError, OutputExistsError, UnwritableOutputError
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    OutputExistsError,
+    UnwritableOutputError,
+)
 from proptrain.files import (
     check_output,
     file_of,
@@ -194,6 +199,36 @@ def test_check_output_says_it_early_and_writes_nothing(tmp_path):
         check_output(tmp_path / "nowhere" / "a", overwrite=False)
     assert names(tmp_path) == ["a"]
     shutil.rmtree(tmp_path)
+
+
+def test_a_pipe_is_no_output(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for overwrite in (False, True):
+        with pytest.raises(UnwritableOutputError, match="pipe, socket or device and is left alone"):
+            check_output(tmp_path / "pipe", overwrite=overwrite)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_an_input_is_no_output(tmp_path):
+    (tmp_path / "a").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    check_output(tmp_path / "b", overwrite=True, inputs=[None, tmp_path / "a"])
+    for one, other in (("a", "a"), ("a", "link"), ("link", "a")):
+        with pytest.raises(InvalidInputError, match="read or written already"):
+            check_output(tmp_path / one, overwrite=True, inputs=[None, tmp_path / other])
+
+
+def test_what_the_disk_would_refuse_in_the_end_is_told_at_once(tmp_path):
+    longest = os.pathconf(tmp_path, "PC_NAME_MAX") - 5  # the hidden name beside it is longer
+    with pytest.raises(UnwritableOutputError, match="cannot be written: File name too long"):
+        check_output(tmp_path / ("a" * longest), overwrite=False, folder=True)
+
+
+def test_a_link_to_itself_is_replaced_as_any_that_leads_nowhere(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with whole_file(tmp_path / "loop") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "loop").read_text() == "new"
 
 
 # --- one writer at a time, and after a kill -------------------------------------------------------

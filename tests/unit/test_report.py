@@ -432,7 +432,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     [
         ("nowhere/report.html", "nowhere for the output report.html does not exist. Create it"),
         ("file/report.html", "does not exist"),
-        ("folder", "is a folder. Give a file name"),
+        ("folder", "must be a file, but .* is a folder already"),
     ],
 )
 def test_says_why_a_path_will_not_do(tmp_path: Path, path: str, message: str) -> None:

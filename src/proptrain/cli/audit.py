@@ -139,7 +139,7 @@ def _check_outputs(
     from proptrain.files import check_output
 
     forms = {"--out": (out, (".csv", ".json")), "--fix": (fix, (".csv", ".parquet"))}
-    taken = [path.resolve() for path in inputs if path is not None]
+    taken = list(inputs)
     for name, (path, suffixes) in forms.items():
         if path is None:
             continue
@@ -147,13 +147,8 @@ def _check_outputs(
             raise InvalidInputError(
                 f"{name} must end in {' or '.join(suffixes)}, got {path.name!r}."
             )
-        if path.resolve() in taken:
-            raise InvalidInputError(
-                f"{name} must be a file of its own, but {path} is read or written already. Choose "
-                "another."
-            )
-        taken.append(path.resolve())
-        check_output(path, overwrite=overwrite)
+        check_output(path, overwrite=overwrite, inputs=taken)
+        taken.append(path)
 
 
 def _audit(

@@ -118,10 +118,10 @@ def measure_suites(
     found = [_find(suites, name) for name in chosen]
     if plot is not None and "growth" not in chosen:
         raise InvalidInputError("--plot draws what growth measures: name that suite too.")
-    for path in (out, plot):
-        if path is not None:
-            check_output(path, overwrite=True)
-    _check_apart(out, plot)
+    if out is not None:
+        check_output(out, overwrite=True)
+    if plot is not None:
+        check_output(plot, overwrite=True, inputs=[out])
     cases = [case for suite in found for case in suite(wanted)]
     with open_measured(out) as (add, before):
         measured = _measure_all(cases, before, rounds, add, quiet=as_json)
@@ -141,8 +141,7 @@ def show_measured(
     from proptrain.bench.tables import to_markdown
 
     if plot is not None:
-        check_output(plot, overwrite=True)
-    _check_apart(path, plot)
+        check_output(plot, overwrite=True, inputs=[path])
     measured = read_measured(path)
     known = list(dict.fromkeys(one.suite for one in measured))
     for name in names or []:
@@ -156,12 +155,6 @@ def show_measured(
     if plot is not None:
         _write_plot(shown, plot)
         say(f"written: {plot}")
-
-
-def _check_apart(times: Path | None, plot: Path | None) -> None:
-    """Raise before a picture takes the place of all that was measured."""
-    if times is not None and plot is not None and times.resolve() == plot.resolve():
-        raise InvalidInputError(f"--plot must be a file of its own, but {plot} has the times.")
 
 
 def _find(suites: Mapping[str, str], name: str) -> Suite:

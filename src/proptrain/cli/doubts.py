@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +102,7 @@ def _read(path: Path) -> pd.DataFrame:
 
     from proptrain.data.table_files import read_table
     from proptrain.files import NAMED, check_ordinary
+    from proptrain.reading import parse_json, read_whole
 
     if path.suffix == ".csv":
         return read_table(path, text_columns=lambda columns: columns)
@@ -112,10 +112,10 @@ def _read(path: Path) -> pd.DataFrame:
         )
     check_ordinary(path, NAMED)
     try:
-        return pd.DataFrame(json.loads(path.read_bytes()), dtype=object)
+        return pd.DataFrame(parse_json(read_whole(path)), dtype=object)
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise FileFormatError(
             f"{path.name} is no audit: it must be what `proptrain audit --out` wrote ({error})."
         ) from error

@@ -108,7 +108,7 @@ def evaluate(
 
     methods = find_methods(method or ["PTA"])
     if out is not None:
-        check_output(out, overwrite=overwrite)
+        check_output(out, overwrite=overwrite, inputs=[edges, nodes])
     if (name is None) == (edges is None and nodes is None):
         raise InvalidInputError(
             "Name one data set (proptrain evaluate cora), or give --edges, --nodes and --label."

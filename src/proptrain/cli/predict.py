@@ -77,9 +77,7 @@ def predict(
 
     if out.suffix not in (".csv", ".parquet"):
         raise InvalidInputError(f"--out must end in .csv or .parquet, got {out.name!r}.")
-    if out.resolve() in [path.resolve() for path in (nodes, edges) if path is not None]:
-        raise InvalidInputError(f"--out must not be one of the inputs, got {out} for both.")
-    check_output(out, overwrite=overwrite)
+    check_output(out, overwrite=overwrite, inputs=[nodes, edges])
     if is_disk_model(model):
         tables = tables_from_disk(model, nodes, edges, calibrated=calibrated)
     else:

@@ -68,7 +68,7 @@ def report(
 
     if nodes is not None and audit is not None:
         raise InvalidInputError("--nodes audits the labels anew, --audit takes an audit: give one.")
-    check_output(out, overwrite=overwrite)
+    check_output(out, overwrite=overwrite, inputs=[nodes, audit])
     saved = load_model(model)
     page = model_report(
         saved.estimator,

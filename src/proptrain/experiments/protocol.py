@@ -81,7 +81,7 @@ class Run:
                 f"{', '.join(sorted(known.keys() - needed))}; unknown or missing here: "
                 f"{', '.join(sorted(wrong))}."
             )
-        types = _types_of(cls)
+        types = _types()
         for name, value in content.items():
             if not isinstance(value, types[name]):
                 raise InvalidInputError(
@@ -96,8 +96,8 @@ class Run:
 
 
 @cache
-def _types_of(cls: type[Run]) -> dict[str, Any]:
-    return get_type_hints(cls)  # evaluates source code, which takes longer than to read a run
+def _types() -> dict[str, Any]:
+    return get_type_hints(Run)  # evaluates source code, which takes longer than to read a run
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proptrain.errors import UnwritableOutputError
 from proptrain.files import whole_file
 
 if TYPE_CHECKING:
@@ -157,14 +156,7 @@ def render_template(name: str, **content: Any) -> str:
 def write_report(report: Report, path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
     """Write the page to a file, whole or not at all, and return its path."""
     path = Path(path)
-    if path.exists() and not path.is_file():
-        kind = "a folder" if path.is_dir() else "no ordinary file"
-        raise UnwritableOutputError(
-            f"The page must be written to a file, but {path} is {kind}. Give a file name such as "
-            f"report.html."
-        )
-    # A link stays, its target is replaced.
-    with whole_file(path.resolve(), overwrite=overwrite) as temporary:
+    with whole_file(path, overwrite=overwrite) as temporary:
         temporary.write_text(render_report(report), encoding="utf-8", newline="\n")
     return path
 
