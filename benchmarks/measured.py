@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ from proptrain.cli.console import results
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.files import unwritable_is_ours, whole_file
 from proptrain.json_lines import LineFile, open_lines, read_lines
+from proptrain.reading import parse_json
 
 Line: TypeAlias = dict[str, Any]
 _BEGINNING = b'{"case": '
@@ -43,7 +43,7 @@ def _parse(content: bytes, path: Path) -> list[Line]:
     lines = []
     for number, line in enumerate(content.splitlines(), start=1):
         try:
-            told = json.loads(line)
+            told = parse_json(line)
             dict(told["case"])
         except (ValueError, TypeError, KeyError) as error:
             raise FileFormatError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS
 from proptrain.errors import FileFormatError
 from proptrain.experiments.versions import code_digest
 from proptrain.json_lines import LineFile, open_lines, read_lines
+from proptrain.reading import parse_json
 
 RATES = (0.1, 0.2, 0.3)
 KINDS: tuple[LabelNoise, ...] = ("uniform", "pair")
@@ -89,7 +89,7 @@ def _parse(content: bytes, path: Path) -> dict[Task, Done]:
     done: dict[Task, Done] = {}
     for number, line in enumerate(content.splitlines(), start=1):
         try:
-            fields = json.loads(line)
+            fields = parse_json(line)
             measured, code = fields.pop("measured"), fields.pop("code")
             task = Task(**fields)
             done[task] = Done(task, {name: float(measured[name]) for name in measured}, code)

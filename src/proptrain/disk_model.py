@@ -16,6 +16,7 @@ It tells the nodes that it was fitted to, and new ones from their features. The 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from proptrain.from_disk import FittedFromDisk
 from proptrain.model_arrays import check_array
 from proptrain.model_json import array_from_json, array_to_json, parameters_to_json
 from proptrain.persistence import SavedModel, parse_arrays, parse_encoder
+from proptrain.reading import parse_json, read_whole
 from proptrain.train.predictor import Weights
 
 DESCRIPTION = "disk_model.json"
@@ -140,13 +142,10 @@ def load_disk_model(folder: str | Path) -> DiskModel:
     """Read a model that `save_disk_model` wrote, or say what is wrong with it."""
     folder = Path(folder)
     try:
-        told = json.loads(read_description(folder, DESCRIPTION))
+        told = parse_json(read_description(folder, DESCRIPTION))
         if told["format"] != FORMAT or not _FILES <= set(told["files"]) <= _FILES | _OPTIONAL:
             raise FileFormatError("it is of another proptrain's making.")
-        for name, expected in told["files"].items():
-            if checksum_of(file_of(folder, name)) != expected:
-                raise FileFormatError(f"{name} was changed after it was written.")
-        return _checked(folder, told)
+        return _checked(folder, told, _read_checked(folder, told["files"]))
     except FileFormatError as fault:
         raise FileFormatError(f"Cannot use the model {folder}: {fault} Fit it again.") from fault
     except OSError as error:
@@ -162,10 +161,25 @@ def load_disk_model(folder: str | Path) -> DiskModel:
         ) from error
 
 
-def _checked(folder: Path, told: dict[str, Any]) -> DiskModel:
+def _read_checked(folder: Path, files: dict[str, str]) -> dict[str, bytes]:
+    """Compare all files with their checksums; returns the content of those that are not mapped."""
+    contents = {}
+    for name, expected in files.items():
+        path = file_of(folder, name)
+        if path.suffix == ".npy":
+            found = checksum_of(path)
+        else:
+            contents[name] = read_whole(path)  # once: what is parsed is what was hashed
+            found = hashlib.sha256(contents[name]).hexdigest()
+        if found != expected:
+            raise FileFormatError(f"{name} was changed after it was written.")
+    return contents
+
+
+def _checked(folder: Path, told: dict[str, Any], contents: dict[str, bytes]) -> DiskModel:
     files, n_nodes = told["files"], told["n_nodes"]
     classes = array_from_json(told["classes"])
-    weights = parse_arrays(file_of(folder, "weights.safetensors").read_bytes())
+    weights = parse_arrays(contents["weights.safetensors"])
     n_features, n_hidden = weights["weight1"].shape
     shapes = {"weight1": (n_features, n_hidden), "bias1": (n_hidden,)}
     shapes |= {"weight2": (n_hidden, len(classes)), "bias2": (len(classes),)}
@@ -183,8 +197,6 @@ def _checked(folder: Path, told: dict[str, Any]) -> DiskModel:
     ids = map_array(file_of(folder, "ids.npy")) if "ids.npy" in files else None
     if ids is not None and (ids.shape != (n_nodes,) or ids.dtype.kind not in "iS"):
         raise FileFormatError("ids.npy must have an id for each node.")
-    encoder = None
-    if "encoder.skops" in files:
-        encoder = parse_encoder(file_of(folder, "encoder.skops").read_bytes())
+    encoder = parse_encoder(contents.get("encoder.skops"))
     return DiskModel(classes, weights, **arrays, stored_ids=ids, encoder=encoder,
                      table=told["table"])  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
 from proptrain.files import keep_others_away, unwritable_is_ours
+from proptrain.reading import read_rest, read_whole
 
 Parsed = TypeVar("Parsed")
 
@@ -51,7 +52,7 @@ def open_lines(
     with file:
         _lock(file, path)
         file.seek(0)
-        parsed, n_whole = _parse_whole(file.read(), path, parse, beginning)
+        parsed, n_whole = _parse_whole(read_rest(file, path), path, parse, beginning)
         with unwritable_is_ours(path):
             file.truncate(n_whole)
         yield LineFile(path, file), parsed
@@ -61,7 +62,7 @@ def read_lines(path: Path, parse: Callable[[bytes], Parsed], beginning: bytes, w
     """Return what ``parse`` makes of the lines of a file, which ought to be what it is called."""
     _check_ordinary(path)
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
     except OSError as error:
         raise UnreadableFileError(
             f"Cannot read {path}: {error.strerror or error}. It must be {what}."

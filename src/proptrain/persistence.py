@@ -64,6 +64,7 @@ from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
 from proptrain.models.label_propagation import LabelPropagationClassifier
 from proptrain.plus import PTAPlusClassifier
+from proptrain.reading import parse_json, read_whole
 
 FORMAT = 1
 _FILES = {"model.json", "arrays.safetensors", "nodes.json", "encoder.skops"}
@@ -178,12 +179,10 @@ def load_model(folder: str | Path) -> SavedModel:
             encoder=parse_encoder(contents.get("encoder.skops")),
             table=_checked_table(description["table"]),
         )
-    except UnreadableFileError:
+    except (UnreadableFileError, MemoryError):  # no fault of what is in the files
         raise
     except ProptrainError as fault:
         raise FileFormatError(f"Cannot use the model {folder}: {fault}") from fault
-    except MemoryError:  # no fault of the files
-        raise
     except Exception as error:  # the files are whole, but of something else's making
         raise FileFormatError(
             f"{folder} is no complete proptrain model ({type(error).__name__}: {error}). "
@@ -210,7 +209,7 @@ def _read_estimator(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
     try:
-        description = json.loads(read_description(folder, path.name))
+        description = parse_json(read_description(folder, path.name))
         is_unchanged = description.pop("checksum") == _checksum(description)
         version = description["format"]
     except OSError as error:
@@ -227,7 +226,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
         ) from error
     except FileFormatError:
         raise
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise FileFormatError(
             f"{path} is not the description of a proptrain model. Fit and save the model again."
         ) from error
@@ -251,7 +250,7 @@ def _read_checked(folder: Path, name: str, expected: str) -> bytes:
         )
     path = file_of(folder, name)
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
     except OSError as error:
         raise UnreadableFileError(
             f"{path} belongs to the model but cannot be read: {error.strerror or error}."
@@ -283,7 +282,7 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
 def _parse_node_ids(content: bytes | None, n_nodes: int) -> NDArray[Any] | None:
     if content is None:
         return None
-    node_ids = array_from_json(json.loads(content))
+    node_ids = array_from_json(parse_json(content))
     if len(node_ids) != n_nodes:
         raise FileFormatError(
             f"nodes.json must name each of the {n_nodes:,} nodes, got {len(node_ids):,} names. "

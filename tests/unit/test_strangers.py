@@ -14,6 +14,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,8 @@ from reliability.harm import Payload, with_pickles
 from reliability.readers import all_readers
 
 import proptrain
-from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
+from proptrain import DiskGraph, LabelPropagationClassifier, read_npz, reading
+from proptrain.bench.results import open_measured, read_measured
 from proptrain.cli.doubts import _read as read_audit
 from proptrain.data.columns import encode_columns
 from proptrain.data.disk_build import build_graph
@@ -35,6 +37,7 @@ from proptrain.data.disk_ids import find_ids
 from proptrain.data.disk_nodes import map_array, open_features, open_labels
 from proptrain.data.disk_notes import write_note
 from proptrain.data.edge_files import open_edges
+from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.data.table_files import read_table
 from proptrain.data.tables import read_nodes
 from proptrain.data.unpacking import LARGE
@@ -42,10 +45,13 @@ from proptrain.disk_model import load_disk_model
 from proptrain.errors import (
     FileFormatError,
     LabelError,
+    NotEnoughMemoryError,
+    OutputExistsError,
     ProptrainError,
     TableError,
     UnreadableFileError,
 )
+from proptrain.experiments.store import read_runs
 from proptrain.persistence import load_model, parse_encoder
 from proptrain.train.snapshot import Snapshot
 
@@ -324,6 +330,70 @@ def test_a_long_name_in_a_data_set_is_refused(readers, tmp_path, member):
     np.savez(tmp_path / "a.npz", **members)
     with pytest.raises(FileFormatError, match=f"{member}.* must be of at most 200 letters"):
         read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("depth", [150, 2000, 100_000])
+def test_json_of_more_brackets_than_anybody_writes_is_refused(readers, tmp_path, depth):
+    deep, n_tried = b"[" * depth + b"]" * depth + b"\n", 0
+    for reader in readers.values():
+        if reader.begins_anew:
+            continue
+        for name in reader.files:
+            if not name.endswith((".json", ".jsonl")):
+                continue
+            files = {**reader.files, name: deep}
+            with suppress(ValueError, TypeError, RecursionError):  # a description is not signed
+                files = reader.sign(files)
+            write(tmp_path / f"{n_tried}", files)
+            with pytest.raises(FileFormatError):
+                reader.read(tmp_path / f"{n_tried}")
+            n_tried += 1
+    assert n_tried > 8
+
+
+@pytest.mark.parametrize("number", ["[]", "{}", '"100"', "true", "[" * 2000 + "]" * 2000])
+def test_a_note_of_what_was_made_that_holds_no_numbers(tmp_path, number):
+    (tmp_path / "made_with.json").write_text(f'{{"nodes": {number}}}')
+    with pytest.raises(OutputExistsError, match=r"made_with\.json cannot be read"):
+        write_synthetic(tmp_path, 100, 200, 4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pipes and devices by their paths")
+def test_a_note_of_what_was_made_is_an_ordinary_file(tmp_path, in_time):
+    for make in (pipe, device):
+        make(tmp_path / "made_with.json")
+        with pytest.raises(FileFormatError, match=r"made_with\.json must (be an ordinary|lie in)"):
+            write_synthetic(tmp_path, 100, 200, 4)
+        (tmp_path / "made_with.json").unlink()
+
+
+def cut_open(path):
+    with open_measured(path):
+        pass
+
+
+WHOLE = {
+    "times.jsonl": ("bench results", read_measured),
+    "times.jsonl ": ("bench results", cut_open),
+    "runs.jsonl": ("runs.jsonl", read_runs),
+    "audit.json": ("report --audit, JSON", read_audit),
+    "arrays.safetensors": ("model folder", lambda path: load_model(path.parent)),
+    "nodes.json": ("model folder", lambda path: load_model(path.parent)),
+    "weights.safetensors": ("model folder from disk", lambda path: load_disk_model(path.parent)),
+    "arrays.safetensors ": ("training snapshot", lambda path: Snapshot.read(path.parent)),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file is as large there as its zeros")
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_larger_than_memory_is_not_read(readers, tmp_path, name, monkeypatch):
+    which, read = WHOLE[name]
+    path = tmp_path / "files" / name.strip()
+    write(path.parent, dict(readers[which].files))
+    os.truncate(path, 10**8)  # sparse: it takes no place
+    monkeypatch.setattr(reading, "available_memory", lambda: 150 * 10**6)
+    with pytest.raises(NotEnoughMemoryError, match=r"of which 150 MB .* at least 200 MB there"):
+        read(path)
 
 
 # --- nothing leads elsewhere --------------------------------------------------------------------

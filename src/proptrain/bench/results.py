@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from proptrain.errors import FileFormatError
 from proptrain.experiments.versions import code_digest, versions
 from proptrain.json_lines import open_lines, read_lines
 from proptrain.kernels.threads import count_threads
+from proptrain.reading import parse_json
 
 _BEGINNING = b'{"suite": '
 """Of each line."""
@@ -119,7 +119,7 @@ def _parse(content: bytes, path: Path) -> list[Measured]:
     measured = []
     for number, line in enumerate(content.splitlines(), start=1):
         try:
-            measured.append(Measured.from_json(json.loads(line)))
+            measured.append(Measured.from_json(parse_json(line)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FileFormatError(
                 f"Line {number} of {path} is not a case that `proptrain bench` has measured. "

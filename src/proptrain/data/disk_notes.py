@@ -19,6 +19,7 @@ from proptrain.data.disk_writer import write_whole
 from proptrain.data.manifest import MANIFEST, checksum_in
 from proptrain.errors import FileFormatError, ProptrainError
 from proptrain.files import check_ordinary, read_description
+from proptrain.reading import parse_json
 
 _PART = 1 << 20
 """Bytes that are read at a time."""
@@ -65,11 +66,11 @@ def check_notes(work: Path) -> None:
 
 def _content_of(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_description(path.parent, path.name))
+        content = parse_json(read_description(path.parent, path.name))
         is_unchanged = content.pop("checksum") == checksum_in(content)
     except ProptrainError:
         raise
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise FileFormatError(f"{path} is no note of a build.") from error
     if not is_unchanged:
         raise FileFormatError(f"{path} was changed after it was written.")

@@ -14,6 +14,7 @@ import numpy as np
 from proptrain.data.graph import MAX_NODES, EdgeCounts
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError, check_count
 from proptrain.files import read_description
+from proptrain.reading import parse_json
 
 MANIFEST = "manifest.json"
 WORK = "building"
@@ -172,12 +173,12 @@ def parse_manifest(content: bytes, folder: str) -> Manifest:
     """Return what a manifest says, or say what is wrong with it; ``folder`` is where it lies."""
     path = f"{folder}/{MANIFEST}"
     try:
-        told = json.loads(content)
+        told = parse_json(content)
         is_unchanged = told.pop("checksum") == checksum_in(told)
         manifest = Manifest.from_json(told)
     except FileFormatError as fault:
         raise FileFormatError(f"Cannot use the graph {folder}: {fault} Build it again.") from fault
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise FileFormatError(
             f"{path} is not the manifest of a proptrain graph. Build the graph again."
         ) from error

@@ -27,7 +27,8 @@ from proptrain.data.manifest import MANIFEST
 from proptrain.data.mapped import parts_of, write_rows
 from proptrain.data.synthetic import check_sizes, draw_keys
 from proptrain.errors import InvalidInputError, OutputExistsError
-from proptrain.files import unwritable_is_ours, whole_file
+from proptrain.files import read_description, unwritable_is_ours, whole_file
+from proptrain.reading import parse_json
 
 _BATCH = 1 << 20
 """Edges that are drawn at a time, and of a file in which repetitions are found.
@@ -40,6 +41,7 @@ _NODE_BYTES = 24
 """Memory for each node: its number, its class, and what these are made from."""
 _SIGNAL = 0.3
 """Standard deviation of a class's mean features, beside 1 of a node's own."""
+_MADE_WITH = "made_with.json"
 _OUTPUTS = ("graph", "features.npy", "labels.npy", "truth.npy")
 
 
@@ -206,30 +208,30 @@ def write_synthetic(
 
 def _check_made_with(out: Path, wanted: dict[str, Any]) -> None:
     """Note down what a folder is made with; raise if it holds what was made with something else."""
-    note = out / "made_with.json"
+    note = out / _MADE_WITH
     if not note.exists():
         ours = [name for name in _OUTPUTS if (out / name).exists()]
         if ours:
             raise OutputExistsError(
-                f"{out} holds {ours[0]} already, and no made_with.json that says what it was made "
+                f"{out} holds {ours[0]} already, and no {_MADE_WITH} that says what it was made "
                 "with, so it is left alone. Choose another folder."
             )
         write_whole(note, [json.dumps(wanted).encode()])
-    elif (found := note.read_text("utf-8", "replace")) != json.dumps(wanted):
+    elif (found := read_description(out, _MADE_WITH)) != json.dumps(wanted).encode():
         raise OutputExistsError(
             f"{out} was made with other numbers and is left alone: {_differences(found, wanted)}. "
             "Give those to finish it, or choose another folder."
         )
 
 
-def _differences(found: str, wanted: dict[str, Any]) -> str:
+def _differences(found: bytes, wanted: dict[str, Any]) -> str:
     """Name the numbers of a note that are not those wanted."""
     try:
-        told = json.loads(found)
+        told = parse_json(found)
     except ValueError:
         told = None
-    if not isinstance(told, dict):
-        return "made_with.json cannot be read"
+    if not isinstance(told, dict) or not {type(one) for one in told.values()} <= {int, float}:
+        return f"{_MADE_WITH} cannot be read"
     names = [name for name in {**told, **wanted} if told.get(name) != wanted.get(name)]
     return ", ".join(f"{name} {told.get(name)} instead of {wanted.get(name)}" for name in names)
 

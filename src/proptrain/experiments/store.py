@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ from proptrain.experiments.protocol import Run
 from proptrain.experiments.tasks import Task, task_of
 from proptrain.files import unwritable_is_ours
 from proptrain.json_lines import LineFile, open_lines, read_lines
+from proptrain.reading import parse_json
 
 FILE_NAME = "runs.jsonl"
 _BEGINNING = b'{"dataset": '
@@ -53,7 +53,7 @@ def _parse(content: bytes, path: Path) -> dict[Task, Run]:
     runs: dict[Task, Run] = {}
     for number, line in enumerate(content.splitlines(), start=1):
         try:
-            run = Run.from_json(json.loads(line))
+            run = Run.from_json(parse_json(line))
         except ValueError as error:
             raise FileFormatError(
                 f"Line {number} of {path} is not a run: {str(error).rstrip('.')}. Remove the "

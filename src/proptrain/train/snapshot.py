@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from proptrain.errors import FileFormatError
 from proptrain.files import file_of, read_description
+from proptrain.reading import parse_json, read_whole
 
 ARRAYS, NUMBERS = "arrays.safetensors", "numbers.json"
-ODD = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
+ODD = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError)
 """What comes of numbers and arrays that are none of a snapshot."""
 
 
@@ -48,8 +49,8 @@ class Snapshot:
         from safetensors.numpy import load
 
         try:
-            content = file_of(folder, ARRAYS).read_bytes()
-            told = json.loads(read_description(folder, NUMBERS))
+            content = read_whole(file_of(folder, ARRAYS))
+            told = parse_json(read_description(folder, NUMBERS))
             numbers = dict(told["numbers"])
             if signed(numbers, content) != json.dumps(told).encode():
                 raise FileFormatError("it was changed after it was written")
