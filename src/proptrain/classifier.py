@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from proptrain.data.dataset import Features, check_features
 from proptrain.data.extend import count_new_nodes, extend_graph
 from proptrain.data.graph import Graph
+from proptrain.data.indices import off_torch
 from proptrain.data.sound import sound_matrix
 from proptrain.ensemble.predictions import (
     ensemble_predictions,
@@ -279,7 +280,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return with_temperature(told, temperature)
 
     def _features_of(self, X: Any, *, reset: bool = False) -> Features:
-        X = sound_matrix(X, "Features")  # before scikit-learn computes with it
+        X = sound_matrix(off_torch(X), "Features")  # before scikit-learn computes with it
         try:
             with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused
                 checked = validate_data(

@@ -17,7 +17,8 @@ from proptrain.data.dataset import Features
 from proptrain.data.disk import decoded
 from proptrain.data.graph import Graph
 from proptrain.data.knn import knn_graph
-from proptrain.data.labels import encode_labels
+from proptrain.data.labels import encode_labels, told_labels
+from proptrain.data.sound import check_unmasked
 from proptrain.data.splits import hold_out
 from proptrain.errors import InvalidInputError, LabelError
 
@@ -175,6 +176,7 @@ def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray
 
 
 def _one_column(y: Any) -> Any:
+    y = told_labels(y)
     try:
         values = y if hasattr(y, "ndim") else np.asarray(y)
     except ValueError as error:
@@ -238,6 +240,7 @@ def _built_graph(
 
 
 def _checked_stopping(stopping: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    check_unmasked(stopping, "Stopping nodes", LabelError)
     nodes = np.asarray(stopping)
     if nodes.dtype == bool and nodes.shape == codes.shape:
         nodes = np.flatnonzero(nodes)

@@ -89,6 +89,17 @@ def test_labels_of_bytes_that_are_no_text_are_told():
         _fitted([b"a", b"b", float("nan")] * (N // 3))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tensors_with_a_gradient_are_taken_as_any_other(dtype):
+    given = ordinary()
+    X, y = (torch.tensor(values, dtype=dtype) for values in (given.X, given.y))
+    new = PTAClassifier(max_epochs=2, random_state=0)
+    wanted = new.fit(X, y, graph=given.graph).predict_proba()
+    got = new.fit(X.requires_grad_(), y.requires_grad_(), graph=given.graph)
+    np.testing.assert_array_equal(got.predict_proba(), wanted)
+    np.testing.assert_array_equal(got.predict_proba(X + 1), got.predict_proba((X + 1).detach()))
+
+
 # --- numbers that would fill memory -----------------------------------------------------------
 
 

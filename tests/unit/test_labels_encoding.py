@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from proptrain.data.labels import check_classes, encode_labels
 from proptrain.errors import LabelError
@@ -30,6 +31,11 @@ from proptrain.errors import LabelError
         (np.array(["a", -1, "b"]), [0, -1, 1], ("a", "b")),
         ([2, "10", "b"], [1, 0, 2], ("10", 2, "b")),
         ([2**60 + 1, None, 2**60], [1, -1, 0], (2**60, 2**60 + 1)),
+        (np.ma.masked_array([7, 5, 6], mask=[True, False, False]), [-1, 0, 1], (5, 6)),
+        (np.ma.masked_array(["b", "a", "c"], mask=[0, 0, 1]), [1, 0, -1], ("a", "b")),
+        (np.ma.masked_array([0.5, 1.5, 2.5], mask=[0, 1, 0]), [0, -1, 1], (0.5, 2.5)),
+        (np.ma.masked_array([3, 4]), [0, 1], (3, 4)),
+        (torch.tensor([2.0, 1.0], requires_grad=True), [1, 0], (1, 2)),
         ([], [], ()),
     ],
 )
@@ -76,6 +82,20 @@ def test_labels_must_have_one_dimension(values):
 def test_one_hot_rows_are_refused():
     with pytest.raises(LabelError, match=r"one value for each node.*argmax"):
         encode_labels([[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([1, "1", 2], r"there are 1 \(int\) and '1' \(str\)"),
+        (["a", "True", True], r"there are 'True' \(str\) and True \(bool\)"),
+        (np.array(["0.5", 0.5, None], dtype=object), r"there are '0.5' \(str\) and 0.5 \(float\)"),
+    ],
+)
+def test_classes_of_the_same_text_are_refused(values, told):
+    with pytest.raises(LabelError, match=rf"must differ as text, but {told}.*write it in one way"):
+        encode_labels(values)
+    assert encode_labels([-1, "-1", "a"])[1] == ("a",)  # markers are no classes
 
 
 def test_there_must_be_two_classes():

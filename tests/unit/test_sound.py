@@ -1,4 +1,4 @@
-"""Damaged sparse matrices: an error of ours, where SciPy and our kernels would crash."""
+"""Damaged and masked matrices: an error of ours, where SciPy would crash or NumPy look behind."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from proptrain import (
     as_graph,
     extend_graph,
     fit_from_disk,
+    graph_from_edges,
     knn_graph,
     noise_rate,
     predict_probabilities,
@@ -26,7 +27,7 @@ from proptrain import (
 )
 from proptrain.data.shared_features import check_feature_source as check_shared
 from proptrain.data.sound import sound_matrix
-from proptrain.errors import GraphError, InvalidInputError
+from proptrain.errors import GraphError, InvalidInputError, LabelError
 
 FORMATS = ("csr", "csc", "bsr", "coo", "dia", "lil", "dok")
 ADVICE = "make it anew from what it was made of"
@@ -174,6 +175,65 @@ def test_a_fitted_model_takes_no_damaged_matrix():
             ask(given.X, edges=_damaged_graph())
     with pytest.raises(GraphError, match="Edges of new nodes must be a sound"):
         fitted.find_reached(_damaged_graph())
+
+
+# --- what is masked ---------------------------------------------------------------------------
+
+
+def _masked(values: object) -> np.ma.MaskedArray:
+    return np.ma.masked_array(
+        values, mask=np.arange(np.size(values)).reshape(np.shape(values)) == 0
+    )
+
+
+@pytest.mark.parametrize("name", FEATURES_IN)
+def test_no_function_takes_masked_features(name):
+    with pytest.raises(
+        InvalidInputError, match=r"Features .* 1 of 384 is masked\. Fill them .* or"
+    ):
+        FEATURES_IN[name](_masked(ordinary().X))
+
+
+def test_a_classifier_takes_no_masked_features():
+    given = ordinary()
+    fitted = PTAClassifier(max_epochs=2, random_state=0)
+    with pytest.raises(InvalidInputError, match="Features must have no masked entries"):
+        fitted.fit(_masked(given.X), given.y)
+    whole = fitted.fit(np.ma.masked_array(given.X), given.y).predict_proba()
+    np.testing.assert_array_equal(whole, fitted.fit(given.X, given.y).predict_proba())
+    with pytest.raises(InvalidInputError, match="Features must have no masked entries"):
+        fitted.predict_proba(_masked(given.X))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: as_graph(np.ma.masked_equal(ordinary().graph.toarray(), 0)),
+        lambda: as_graph(_masked([(0, 1), (1, 2), (2, 3)])),
+        lambda: graph_from_edges([(0, 1), (1, 2)], weights=_masked([0.5, 2])),
+        lambda: extend_graph(Graph(ordinary().graph), _masked([(48, 1), (48, 2)]), 1),
+    ],
+)
+def test_no_graph_is_made_of_masked_entries(make):
+    with pytest.raises(
+        GraphError, match=r"must have no masked entries, but [\d,]+ of .* Fill them"
+    ):
+        make()
+
+
+def test_masked_labels_are_hidden():
+    given, truth = ordinary(), np.arange(48) % 2
+    y = np.ma.masked_array(truth, mask=given.y < 0)
+    fitted = PTAClassifier(max_epochs=2, random_state=0)
+    wanted = fitted.fit(given.X, given.y, graph=given.graph).predict_proba()
+    got = fitted.fit(given.X, y, graph=given.graph)
+    np.testing.assert_array_equal(got.given_, given.y)
+    np.testing.assert_array_equal(got.predict_proba(), wanted)
+    with pytest.warns(UserWarning, match="column-vector"):
+        assert (fitted.fit(given.X, y[:, None], graph=given.graph).given_ == given.y).all()
+    assert (Dataset(Graph(given.graph), given.X, y.astype(np.uint8)).labels == given.y).all()
+    with pytest.raises(LabelError, match=r"Stopping nodes .* 1 of 2 is masked"):
+        fitted.fit(given.X, given.y, stopping=_masked([0, 1]))
 
 
 @pytest.mark.parametrize("format", FORMATS)

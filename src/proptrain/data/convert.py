@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from proptrain.data.dataset import Dataset
 from proptrain.data.disk import DiskGraph
 from proptrain.data.graph import Graph
-from proptrain.data.indices import in_native_order
+from proptrain.data.indices import in_native_order, off_torch
 from proptrain.data.labels import encode_labels
+from proptrain.data.sound import check_unmasked
 from proptrain.errors import GraphError, InvalidInputError, LabelError, missing_extra
 
 
@@ -204,10 +205,9 @@ def _two_columns(table: Any) -> NDArray[Any]:
 
 
 def _as_array(values: Any) -> NDArray[Any]:
-    if hasattr(values, "detach"):  # a torch tensor, perhaps on a GPU
-        values = values.detach().cpu()
+    check_unmasked(values, "A graph", GraphError)
     try:
-        return np.asarray(values)
+        return np.asarray(off_torch(values))
     except (TypeError, ValueError, RuntimeError) as error:
         raise GraphError(
             f"Edges must be an array of numbers, got {type(values).__name__} that cannot be "

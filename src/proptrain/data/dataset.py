@@ -132,7 +132,9 @@ def _checked_codes(labels: Any) -> NDArray[np.int64]:
             "Labels must be whole class codes, shape (n,), with -1 for unknown; got shape "
             f"{codes.shape} and dtype {codes.dtype}. encode_labels makes them from any labels."
         )
-    return codes.astype(np.int64)
+    codes = codes.astype(np.int64)
+    codes[np.ma.getmask(labels)] = UNLABELLED
+    return codes
 
 
 def most_unnamed_classes(n_nodes: int) -> int:
@@ -156,6 +158,7 @@ def check_unnamed(codes: NDArray[Any]) -> None:
 
 def check_features(features: Any) -> Features:
     """Return a read-only float32 copy of the features, dense or CSR, or say what is wrong."""
+    features = sound_matrix(features, "Features")
     if getattr(features, "ndim", None) != 2:
         raise InvalidInputError(
             "Features must be a matrix with one row for each node (NumPy array or SciPy sparse), "
@@ -165,8 +168,7 @@ def check_features(features: Any) -> Features:
         raise InvalidInputError(f"Features must be real numbers, got dtype {features.dtype}.")
     with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below
         if sp.issparse(features):
-            sound = sound_matrix(features, "Features")
-            matrix = sp.csr_array(sound, dtype=np.float32, copy=True)
+            matrix = sp.csr_array(features, dtype=np.float32, copy=True)
             matrix.sum_duplicates()
             _check_finite(matrix.data)
             return freeze(matrix)

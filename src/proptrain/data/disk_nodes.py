@@ -129,9 +129,10 @@ def usable_features(features: Any, n_nodes: int) -> Any:
         raise InvalidInputError(
             f"Features must be real numbers; {_name_of(features)} has {features.dtype}."
         )
+    features = sound_matrix(features, "Features")
     if not sp.issparse(features):
         return features
-    return sp.csr_array(in_native_order(sound_matrix(features, "Features")))  # rows are taken
+    return sp.csr_array(in_native_order(features))  # rows are taken
 
 
 def check_numbers(features: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from proptrain.data.graph import Graph
-from proptrain.data.sound import sound_matrix
+from proptrain.data.sound import check_unmasked, sound_matrix
 from proptrain.errors import GraphError
 
 
@@ -81,6 +81,7 @@ def _checked_pairs(edges: Any, n_old: int, n_all: int) -> Any:
 
 
 def _whole_pairs(edges: Any) -> Any:
+    check_unmasked(edges, "Edges of new nodes", GraphError)
     try:
         pairs = np.asarray(edges)
     except ValueError:  # rows of different lengths

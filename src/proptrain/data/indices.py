@@ -26,6 +26,14 @@ def in_native_order(array: Any) -> Any:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+def off_torch(values: Any) -> Any:
+    """Return a torch tensor without its gradient and on the CPU; whatever else as it is.
+
+    NumPy reads no other.
+    """
+    return values.detach().cpu() if hasattr(values, "detach") else values
+
+
 def inverse(order: NDArray[Any]) -> NDArray[Any]:
     """Return the place of each node in an order, in numbers of the same type.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proptrain.data.indices import in_native_order
+from proptrain.data.indices import in_native_order, off_torch
 from proptrain.data.names import check_lengths
 from proptrain.errors import LabelError
 
@@ -20,10 +20,10 @@ def encode_labels(
     """Give each class a code, from 0 in the order of their names, and unlabelled nodes -1.
 
     Labels, shape (n,), may be text, numbers or booleans, in a list, a NumPy array or a pandas
-    column. Unlabelled are the marker ``unlabelled`` (also as text), None, NaN, pandas' NA and blank
-    text. Returned are the codes, shape (n,), and the names of the C classes, which are plain Python
-    values; floats become integers if all of them are whole, since a gap turns
-    a column of integers into floats.
+    column. Unlabelled are the marker ``unlabelled`` (also as text), None, NaN, pandas' NA, blank
+    text and what an array masks. Returned are the codes, shape (n,), and the names of the C
+    classes, which are plain Python values that differ as text; floats become integers if all of
+    them are whole, since a gap turns a column of integers into floats.
 
     >>> codes, names = encode_labels(["spam", None, "ham", "spam"])
     >>> codes.tolist(), names
@@ -32,7 +32,7 @@ def encode_labels(
     import pandas as pd
 
     try:
-        codes, distinct = pd.factorize(_one_dimensional(values))
+        codes, distinct = pd.factorize(_one_dimensional(told_labels(values)))
     except TypeError as error:
         raise LabelError(
             "A label must be one value for each node (text, a number or a boolean), got lists or "
@@ -41,10 +41,26 @@ def encode_labels(
     names = _plain_values(distinct)
     check_lengths(names, "Names of classes", LabelError)
     known = [place for place, name in enumerate(names) if not _is_unlabelled(name, unlabelled)]
+    _check_texts([names[place] for place in known])
     known.sort(key=_sort_key([names[place] for place in known], names))
     code_of = np.full(len(names) + 1, -1, dtype=np.int64)  # the last is for missing values
     code_of[known] = np.arange(len(known))
     return code_of[codes], tuple(names[place] for place in known)
+
+
+def told_labels(values: Any) -> Any:
+    """Return labels of which NumPy hides none that it should: masked ones become None.
+
+    Torch tensors come without their gradient, and on the CPU.
+
+    >>> told_labels(np.ma.masked_array([3, 4], mask=[False, True]))
+    array([3, None], dtype=object)
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return off_torch(values)
+    labels = np.array(values.data, dtype=object)
+    labels[np.ma.getmask(values)] = None
+    return labels
 
 
 def check_classes(class_names: Sequence[Hashable]) -> None:
@@ -59,6 +75,19 @@ def check_classes(class_names: Sequence[Hashable]) -> None:
             f"There must be at least two classes, got one: {class_names[0]!r}. "
             "Label at least one node of another class."
         )
+
+
+def _check_texts(names: list[Hashable]) -> None:
+    """Raise if two classes have the same text: an array of names would make them one."""
+    by_text: dict[str, Hashable] = {}
+    for name in names:
+        other = by_text.setdefault(str(name), name)
+        if other is not name:
+            raise LabelError(
+                f"Classes must differ as text, but there are {other!r} "
+                f"({type(other).__name__}) and {name!r} ({type(name).__name__}). If they are one "
+                "class, write it in one way, such as str(label) of every label; else rename one."
+            )
 
 
 def _one_dimensional(values: Any) -> Any:

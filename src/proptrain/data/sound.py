@@ -1,9 +1,10 @@
-"""Sparse matrices that are what they say: every entry lies within them."""
+"""Matrices that are what they say: every entry lies within them, and none is masked."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -11,11 +12,11 @@ from proptrain.errors import InvalidInputError
 
 
 def sound_matrix(matrix: Any, what: str, error: type[InvalidInputError] = InvalidInputError) -> Any:
-    """Return a SciPy sparse matrix that can be computed with, or say what is wrong with it.
+    """Return a matrix that can be computed with, or say what is wrong with it.
 
     SciPy trusts the numbers of rows and columns that it is given, by `load_npz` for instance: wrong
     ones have its products, and ours, read and write memory that is not theirs. What is no SciPy
-    sparse matrix is returned as it is, for others to judge.
+    sparse matrix is returned as it is, for others to judge, unless some of it is masked.
 
     >>> damaged = sp.csr_array([[1, 0], [0, 1]])
     >>> damaged.indices[1] = 7
@@ -25,6 +26,7 @@ def sound_matrix(matrix: Any, what: str, error: type[InvalidInputError] = Invali
     ...     print(str(error)[:73])
     Features must be a sound sparse matrix, but this one, CSR of shape (2, 2)
     """
+    check_unmasked(matrix, what, error)
     if not sp.issparse(matrix) or matrix.ndim != 2:
         return matrix
     if matrix.format in ("lil", "dok"):  # lists and dictionaries, at which SciPy does look
@@ -41,6 +43,26 @@ def sound_matrix(matrix: Any, what: str, error: type[InvalidInputError] = Invali
             "what it was made of."
         )
     return matrix
+
+
+def check_unmasked(
+    values: Any, what: str, error: type[InvalidInputError] = InvalidInputError
+) -> None:
+    """Raise if entries of an array are masked: NumPy would compute with what lies behind the mask.
+
+    >>> try:
+    ...     check_unmasked(np.ma.masked_equal([1, 2], 2), "Edges")
+    ... except InvalidInputError as error:
+    ...     print(str(error)[:56])
+    Edges must have no masked entries, but 1 of 2 is masked.
+    """
+    n_masked = int(np.sum(np.ma.getmask(values)))
+    if n_masked:
+        raise error(
+            f"{what} must have no masked entries, but {n_masked:,} of {values.size:,} "
+            f"{'is' if n_masked == 1 else 'are'} masked. Fill them with what is right there, by "
+            "values.filled(...), or leave them out."
+        )
 
 
 def _fault_of_compressed(matrix: Any) -> str:
