@@ -37,7 +37,12 @@ from proptrain.estimator import PTAClassifier
 from proptrain.files import file_of, read_description, whole_folder
 from proptrain.from_disk import FittedFromDisk
 from proptrain.model_arrays import check_array
-from proptrain.model_json import array_from_json, array_to_json, parameters_to_json
+from proptrain.model_json import (
+    array_from_json,
+    array_to_json,
+    parameters_to_json,
+    table_from_json,
+)
 from proptrain.persistence import SavedModel, parse_arrays, parse_encoder
 from proptrain.reading import parse_json, read_whole
 from proptrain.train.predictor import Weights
@@ -199,4 +204,4 @@ def _checked(folder: Path, told: dict[str, Any], contents: dict[str, bytes]) -> 
         raise FileFormatError("ids.npy must have an id for each node.")
     encoder = parse_encoder(contents.get("encoder.skops"))
     return DiskModel(classes, weights, **arrays, stored_ids=ids, encoder=encoder,
-                     table=told["table"])  # fmt: skip
+                     table=table_from_json(told["table"]))  # fmt: skip

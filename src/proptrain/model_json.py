@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from proptrain.data.names import check_lengths
+from proptrain.data.names import check_lengths, check_text
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.propagate import schemes
 
@@ -77,6 +78,49 @@ def array_from_json(written: dict[str, Any]) -> NDArray[Any]:
     return np.array(_checked_values(written["values"]), dtype=str if dtype.kind == "U" else dtype)
 
 
+def ids_to_json(ids: NDArray[Any]) -> dict[str, Any]:
+    """Return node ids as JSON holds them, if each is that of one node."""
+    _check_distinct(ids)
+    return array_to_json(ids)
+
+
+def ids_from_json(written: dict[str, Any]) -> NDArray[Any]:
+    """Return what `ids_to_json` was given."""
+    ids = array_from_json(written)
+    _check_distinct(ids)  # as they are now: NumPy drops a 0 at the end of text, and rounds numbers
+    return ids
+
+
+def table_from_json(table: Any) -> dict[str, Any] | None:
+    """Return how tables were read, if there were any: names of the id, label and feature columns.
+
+    >>> table_from_json({"id": "id", "label": "topic", "features": ["size", "words"]})["id"]
+    'id'
+    """
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise FileFormatError(f"table must be a JSON object or null, got {table!r}.")
+    names = table.get("features", [])
+    are_texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    are_texts &= isinstance(table.get("id"), str) and isinstance(table.get("label"), str | None)
+    if not are_texts:
+        raise FileFormatError(
+            "table must name columns of a node table, id and label by a text and features by a "
+            "list of texts, but does not. Fit and save the model again."
+        )
+    return table
+
+
+def _check_distinct(ids: NDArray[Any]) -> None:
+    values = ids.tolist()
+    if len(set(values)) < len(values):
+        first = next(value for value, count in Counter(values).items() if count > 1)
+        raise InvalidInputError(
+            f"Node ids must differ, but {first!r} is that of several nodes. Give each node its own."
+        )
+
+
 def _checked_values(values: Any) -> list[Any]:
     kinds = {type(value) for value in values}
     if not kinds <= {str, int, float, bool}:
@@ -85,4 +129,5 @@ def _checked_values(values: Any) -> list[Any]:
             f"Class labels and node ids must be text or numbers to be saved, got {names}."
         )
     check_lengths(values, "Class labels and node ids")
+    check_text(values, "Class labels and node ids")
     return list(values)

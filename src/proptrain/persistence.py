@@ -57,8 +57,11 @@ from proptrain.model_arrays import (
 from proptrain.model_json import (
     array_from_json,
     array_to_json,
+    ids_from_json,
+    ids_to_json,
     parameters_from_json,
     parameters_to_json,
+    table_from_json,
 )
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
@@ -177,7 +180,7 @@ def load_model(folder: str | Path) -> SavedModel:
             estimator,
             node_ids=_parse_node_ids(contents.get("nodes.json"), estimator.graph_.n_nodes),
             encoder=parse_encoder(contents.get("encoder.skops")),
-            table=_checked_table(description["table"]),
+            table=table_from_json(description["table"]),
         )
     except (UnreadableFileError, MemoryError):  # no fault of what is in the files
         raise
@@ -271,7 +274,7 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
     arrays = {name: np.ascontiguousarray(a) for name, a in arrays_of(estimator).items()}
     contents = {"arrays.safetensors": save(arrays)}
     if node_ids is not None:
-        contents["nodes.json"] = _json_bytes(array_to_json(node_ids))
+        contents["nodes.json"] = _json_bytes(ids_to_json(node_ids))
     if encoder is not None:
         import skops.io
 
@@ -282,19 +285,13 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
 def _parse_node_ids(content: bytes | None, n_nodes: int) -> NDArray[Any] | None:
     if content is None:
         return None
-    node_ids = array_from_json(parse_json(content))
+    node_ids = ids_from_json(parse_json(content))
     if len(node_ids) != n_nodes:
         raise FileFormatError(
             f"nodes.json must name each of the {n_nodes:,} nodes, got {len(node_ids):,} names. "
             "Fit and save the model again."
         )
     return node_ids
-
-
-def _checked_table(table: Any) -> dict[str, Any] | None:
-    if not isinstance(table, dict | None):
-        raise FileFormatError(f"table must be a JSON object or null, got {table!r}.")
-    return table
 
 
 def parse_encoder(content: bytes | None) -> Any:

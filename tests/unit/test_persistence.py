@@ -512,6 +512,11 @@ def test_files_of_another_making_with_right_hashes_are_refused(model, name, cont
         (lambda d: d["classes"].update(dtype="V1000000000"), "must be text or numbers, got"),
         (lambda d: d.update(feature_names=["a"]), "feature_names must be .* size 5"),
         (lambda d: d.update(table=["id"]), "table must be a JSON object or null"),
+        (lambda d: d.update(table={}), "Cannot use .* table must name columns of a node table"),
+        (lambda d: d["table"].update(id=5), "table must name columns of a node table"),
+        (lambda d: d["table"].update(label=[]), "table must name columns of a node table"),
+        (lambda d: d["table"].update(features="size"), "table must name columns of a node table"),
+        (lambda d: d["table"].update(features=[1]), "table must name columns of a node table"),
     ],
 )
 def test_a_description_of_another_making_is_refused(model, change, match):
@@ -573,6 +578,35 @@ def test_as_many_node_ids_as_nodes(model):
     reseal(model)
     with pytest.raises(FileFormatError, match=r"must name each of the 8 nodes, got 3 names"):
         load_model(model)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ids", "match"),
+    [
+        (
+            "<U9",
+            ["a", "b", "c", "d", "e", "f", "g", "a"],
+            "must differ, but 'a' is that of several",
+        ),
+        ("<U9", ["a", "b", "c", "d", "e", "f", "g", "a\0"], "must differ, but 'a'"),
+        ("<i8", [1, 2, 3, 4, 5, 6, 7, 1], "must differ, but 1 is"),
+        ("<f2", [4096, 4097, 1, 2, 3, 4, 5, 6], r"must differ, but 4096\.0"),
+        ("object", [1, True, 2, 3, 4, 5, 6, 7], "must differ, but 1 is"),
+        ("<U9", ["a", "b", "\ud800x", "d", "e", "f", "g", "h"], r"number 3 has half .*'\\ud800x'"),
+    ],
+)
+def test_node_ids_of_which_two_are_one_or_no_text(model, dtype, ids, match):
+    (model / "nodes.json").write_text(json.dumps({"dtype": dtype, "values": ids}))
+    reseal(model)
+    with pytest.raises(FileFormatError, match=f"Cannot use the model .*{match}"):
+        load_model(model)
+
+
+@pytest.mark.parametrize("ids", [["a"] * 8, [*"abcdefg", "\udcff"]])
+def test_node_ids_that_could_not_be_loaded_are_not_saved(tmp_path, ids):
+    with pytest.raises(InvalidInputError, match=r"must differ|half of a letter: '\\udcff'"):
+        save_model(tmp_path / "model", fitted(), node_ids=np.array(ids))
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_encoder_that_is_none(model):

@@ -31,6 +31,7 @@ import proptrain
 from proptrain import DiskGraph, LabelPropagationClassifier, read_npz, reading
 from proptrain.bench.results import open_measured, read_measured
 from proptrain.cli.doubts import _read as read_audit
+from proptrain.cli.doubts import read_audit as read_doubts
 from proptrain.data.columns import encode_columns
 from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_ids import find_ids
@@ -39,7 +40,7 @@ from proptrain.data.disk_notes import write_note
 from proptrain.data.edge_files import open_edges
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.data.table_files import read_table
-from proptrain.data.tables import read_nodes
+from proptrain.data.tables import edge_pairs, read_nodes
 from proptrain.data.unpacking import LARGE
 from proptrain.disk_model import load_disk_model
 from proptrain.errors import (
@@ -317,6 +318,39 @@ def test_a_long_name_in_a_model_is_refused(readers, tmp_path, where):
     write(tmp_path / "model", reader.sign({**reader.files, **encoded}))
     with pytest.raises(FileFormatError, match="must be of at most 200 letters"):
         load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("table", [{}, [1], "id", {"id": 5}, {"id": "id", "features": [1]}])
+def test_columns_without_a_name_in_a_model_from_disk_are_refused(readers, tmp_path, table):
+    reader = readers["model folder from disk"]
+    told = {**json.loads(reader.files["disk_model.json"]), "table": table}
+    write(tmp_path / "model", {**reader.files, "disk_model.json": json.dumps(told).encode()})
+    with pytest.raises(FileFormatError, match=r"table must .*\. Fit"):
+        load_disk_model(tmp_path / "model")
+
+
+def test_classes_that_are_no_text_in_a_model_from_disk_are_refused(readers, tmp_path):
+    reader = readers["model folder from disk"]
+    told = json.loads(reader.files["disk_model.json"])
+    told["classes"]["values"][0] = "\ud800x"
+    write(tmp_path / "model", {**reader.files, "disk_model.json": json.dumps(told).encode()})
+    with pytest.raises(FileFormatError, match="must be text that UTF-8 can hold"):
+        load_disk_model(tmp_path / "model")
+
+
+def test_ids_that_are_one_as_text_are_not_looked_up(readers, tmp_path):
+    reader = readers["model folder"]
+    told = json.loads(reader.files["nodes.json"])
+    told = {"dtype": "object", "values": [7, "7", *told["values"][2:]]}
+    files = {**reader.files, "nodes.json": json.dumps(told).encode()}
+    write(tmp_path / "model", reader.sign(files))
+    edges = pd.DataFrame({"source": ["7"], "target": ["n3"]})
+    saved = load_model(tmp_path / "model")
+    with pytest.raises(TableError, match=r"Node ids must differ as text too, .* several are '7'"):
+        edge_pairs(edges, saved.node_ids, source="source", target="target")
+    (tmp_path / "audit.json").write_bytes(readers["report --audit, JSON"].files["audit.json"])
+    with pytest.raises(TableError, match=r"Node ids must differ as text too, .* several are '7'"):
+        read_doubts(saved, tmp_path / "audit.json")
 
 
 @pytest.mark.parametrize("member", ["class_names", "node_ids"])

@@ -186,8 +186,10 @@ def _checked_nodes(saved: SavedModel, table: pd.DataFrame, name: str) -> list[in
     """Return the numbers of the audited nodes; their labels must be those of the model."""
     import pandas as pd
 
+    from proptrain.data.tables import unique_index
+
     classifier = saved.estimator
-    nodes = pd.Index(_ids_of(saved).astype(str)).get_indexer(pd.Index(table["id"]))
+    nodes = unique_index(_ids_of(saved).astype(str)).get_indexer(pd.Index(table["id"]))
     if (nodes < 0).any():
         unknown = table["id"][nodes < 0].iloc[0]
         raise InvalidInputError(f"{name} is of other nodes: the model has none called {unknown!r}.")

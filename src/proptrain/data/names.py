@@ -1,4 +1,4 @@
-"""Ids of nodes and names of classes: how long one may be."""
+"""Ids of nodes and names of classes: how long one may be, and that it can be written."""
 
 from __future__ import annotations
 
@@ -26,3 +26,26 @@ def check_lengths(
                 f"{len(name):,}: {name[:_SHOWN]!r}… Shorten it. In a CSV file, look for a quote "
                 "that is opened there and never closed."
             )
+
+
+def check_text(
+    names: Iterable[object], what: str, error: type[InvalidInputError] = InvalidInputError
+) -> None:
+    r"""Raise for a text that no file can hold: JSON and Python know halves of letters.
+
+    >>> check_text(["caf\u00e9", 7], "Node ids")
+    """
+    for number, name in enumerate(names, start=1):
+        if isinstance(name, str) and not _is_text(name):
+            raise error(
+                f"{what} must be text that UTF-8 can hold, but number {number:,} has half of a "
+                f"letter: {name[:_SHOWN]!r}. Give it another name."
+            )
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

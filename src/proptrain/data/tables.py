@@ -176,11 +176,24 @@ def edge_pairs(
         ends = [end.astype(np.int64) for end in ends]  # none is missing, so nothing is rounded
     else:
         nodes, ends = as_text(nodes), [as_text(end) for end in ends]
-    index = pd.Index(nodes)
+    index = unique_index(nodes)
     positions = np.stack([index.get_indexer(pd.Index(end)) for end in ends], axis=1)
     _check_all_known(positions, ends, name)
     weights = None if weight is None else _weights(edges[weight], name)
     return positions.astype(np.int64), weights
+
+
+def unique_index(ids: Any) -> pd.Index:
+    """Return an index to look ids up in; raise if two have become one, as 7 and "7" do as text."""
+    import pandas as pd
+
+    index = pd.Index(ids)
+    if not index.is_unique:
+        raise TableError(
+            "Node ids must differ as text too, since they are looked up by it, but several are "
+            f"{str(index[index.duplicated()][0])!r}. Give each node another."
+        )
+    return index
 
 
 def _dataset_name(nodes: Any) -> str:
@@ -381,10 +394,10 @@ def _weights(column: pd.Series, name: str) -> NDArray[np.float32]:
     import pandas as pd
 
     numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = np.isnan(numbers)
+    bad = ~(np.abs(numbers) <= np.finfo(np.float32).max)  # nor NaN; before they are made float32
     if bad.any():
         raise TableError(
-            f"Weights must be numbers, but column {column.name!r} of {name} holds "
+            f"Weights must be numbers below 3.4e38, but column {column.name!r} of {name} holds "
             f"{_rows(bad, column)}. Correct them, or leave weight= (--weight) out."
         )
     return np.asarray(numbers, dtype=np.float32)
