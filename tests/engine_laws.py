@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 import reference
 from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power
 
-EXACT_ALPHA = 0.6 if os.environ.get("PROPTRAIN_RAY") else 0.2
-"""A step on a real cluster takes long, and with much restart the same closed form needs few."""
+EXACT_ALPHA = 0.6
+"""With much restart the same closed form needs few steps, which from disk and on clusters take long."""
 
 # name: the scheme and Ā in closed form, from Â
 SCHEMES = {

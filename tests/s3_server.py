@@ -11,11 +11,12 @@ import time
 from pyarrow import fs
 
 BUCKET = "bucket"
-MISSING = "there is no server that speaks S3; get one with: pip install 'moto[s3,server]'"
+MISSING = "there is no server that speaks S3; get one with: pip install 'moto[s3]' flask-cors"
 
 
 def is_there():
-    return importlib.util.find_spec("moto") is not None
+    # Not all of moto[server], which brings twenty packages along for services other than S3.
+    return all(importlib.util.find_spec(name) for name in ("moto", "flask_cors"))
 
 
 def free_port(host="127.0.0.1"):
