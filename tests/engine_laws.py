@@ -8,7 +8,7 @@ import reference
 from proptrain.propagate.schemes import PPR, Exact, Heat, Mean, Power
 
 EXACT_ALPHA = 0.6
-"""With much restart the same closed form needs few steps, which from disk and on clusters take long."""
+"""With much restart the closed form needs few steps, which from disk and on clusters take long."""
 
 # name: the scheme and Ā in closed form, from Â
 SCHEMES = {
