@@ -23,6 +23,7 @@ from proptrain import (
     PTAPlusClassifier,
     PTLoss,
     StoppingNodes,
+    as_graph,
     graph_from_edges,
     save_graph,
     split_nodes,
@@ -131,6 +132,26 @@ def test_soft_labels_of_more_classes_than_there_can_be_are_told():
 )
 def test_more_nodes_than_a_graph_can_have_are_told(make):
     with pytest.raises(GraphError, match=r"0 to 2,147,483,647 nodes.* got 1,000,000,000,00[01]\."):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: as_graph([(0, 1), (1, 2), (0, 2 * 10**9 - 1)]),
+        lambda: graph_from_edges([(0, 1)], n_nodes=2 * 10**9),
+        lambda: Graph(sp.coo_array((2 * 10**9, 2 * 10**9))),
+        lambda: (
+            LabelPropagationClassifier()
+            .fit(None, ["a", "b"], graph=sp.csr_array((2, 2)))
+            .predict(edges=[(0, 2 * 10**9 - 1)])
+        ),
+    ],
+)
+def test_more_nodes_than_memory_holds_are_told_before_it_is_full(make, monkeypatch):
+    monkeypatch.setattr("proptrain.data.graph.available_memory", lambda: 10**9)
+    told = r"2,000,000,000 nodes, .* takes 32 GB .* 1 GB are left\. If .* gaps .*\.read_tables"
+    with pytest.raises(NotEnoughMemoryError, match=told):
         make()
 
 

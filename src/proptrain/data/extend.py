@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from proptrain.data.graph import Graph
+from proptrain.data.graph import Graph, check_n_nodes
 from proptrain.data.sound import check_unmasked, sound_matrix
 from proptrain.errors import GraphError
 
@@ -48,7 +48,9 @@ def count_new_nodes(edges: Any, n_old: int) -> int:
     """Return how many new nodes a set of edges speaks of, for models that need no features."""
     if sp.issparse(edges):
         return int(edges.shape[0])
-    return max(0, int(_whole_pairs(edges).max(initial=n_old - 1)) + 1 - n_old)
+    n_all = max(n_old, int(_whole_pairs(edges).max(initial=-1)) + 1)
+    check_n_nodes(n_all)
+    return n_all - n_old
 
 
 def _checked_block(edges: Any, n_old: int, n_new: int) -> Any:

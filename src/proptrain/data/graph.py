@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 
 from proptrain.data.indices import in_native_order, inverse, is_order, with_short_indices
 from proptrain.data.sound import sound_matrix
-from proptrain.errors import GraphError
+from proptrain.errors import GraphError, NotEnoughMemoryError
+from proptrain.memory import available_memory, in_words
 
 MAX_NODES = 2**31 - 1
 """Node numbers have 32 bits."""
+_PER_NODE = 16
+"""Bytes that a graph takes while it is made, at the least, for each node without an edge."""
+_LITTLE = 10**8
+"""Bytes that are taken without asking: to ask takes longer than to make a small graph."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,17 @@ def check_n_nodes(n_nodes: int) -> None:
             f"A graph must have 0 to {MAX_NODES:,} nodes, numbered from 0 without gaps, got "
             f"{n_nodes:,}. For nodes known by other ids use proptrain.read_tables, which takes "
             "edges and nodes as tables."
+        )
+    needed = _PER_NODE * n_nodes
+    if needed < _LITTLE:
+        return
+    available = available_memory()
+    if available is not None and needed > available:
+        raise NotEnoughMemoryError(
+            f"A graph of {n_nodes:,} nodes, numbered from 0 to {n_nodes - 1:,}, must fit into "
+            f"memory; it takes {in_words(needed)} before any edge, and {in_words(available)} are "
+            "left. If nodes have such numbers with gaps between, use proptrain.read_tables, which "
+            "takes them as ids; if there are so many, proptrain.build_graph, on disk."
         )
 
 
