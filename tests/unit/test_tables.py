@@ -211,6 +211,13 @@ def test_unknown_ids_are_named_with_their_rows(tmp_path):
         ({"a": [10], "b": [20]}, {}, {"weight": "w"}, "a column 'w'"),
         ({"a": [10], "b": [20]}, {}, {"target": "a"}, "two columns, got 'a' for both"),
         ({"a": [10], "b": [20], "w": ["x"]}, {}, {"weight": "w"}, "must be numbers.*'x' in row 1"),
+        (
+            {"a": [10, 20], "b": [20, 10], "w": [1, 1e300]},
+            {},
+            {"weight": "w"},
+            r"must be numbers below 3\.4e38, but .* holds 1e\+300 in row 2\. Correct them",
+        ),
+        ({"a": [10], "b": [20], "w": ["-inf"]}, {}, {"weight": "w"}, "holds '-inf' in row 1"),
         ({"a": [10], "b": [20]}, {}, {"kinds": {"id": "text"}}, "not among the feature columns"),
         ({"a": [10], "b": [20]}, {}, {"label": "x"}, "at least one column to learn from"),
         ({"a": [], "b": []}, {}, {}, "at least one row"),
@@ -229,6 +236,19 @@ def test_other_refusals():
         read_table([1, 2])
     with pytest.raises(TableError, match="several named 'a'"):
         read_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    levels = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "id"), ("a", "x")]))
+    with pytest.raises(TableError, match=r"one name, .* 2 levels of names, such as \('a', 'id'\)"):
+        read_table(levels)
+
+
+def test_the_largest_weights_of_a_file_stay_and_larger_ones_are_told_without_a_warning(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("a,b,w\n10,20,3.4e38\n20,10,1\n")
+    largest = read_tables(path, nodes_frame(), weight="w").dataset.graph
+    assert largest.adjacency.max() == np.float32(3.4e38)
+    path.write_text("a,b,w\n10,20,1e300\n20,10,1\n")
+    with pytest.raises(TableError, match=r"'w' of edges.csv holds 1e\+300 in row 1"):
+        read_tables(path, nodes_frame(), weight="w")
 
 
 @pytest.mark.parametrize(

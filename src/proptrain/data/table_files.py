@@ -47,6 +47,12 @@ def read_table(source: Any, *, text_columns: TextColumns = ()) -> pd.DataFrame:
             "A table must be a path, a pandas DataFrame or a pyarrow Table, got "
             f"{type(source).__name__}."
         )
+    if isinstance(table.columns, pd.MultiIndex):
+        raise TableError(
+            f"A column must have one name, but those of {table_name(source)} have "
+            f"{table.columns.nlevels} levels of names, such as {table.columns.tolist()[0]}. Join "
+            'them first: table.columns = [" ".join(map(str, names)) for names in table.columns].'
+        )
     table = table.rename(columns=str).reset_index(drop=True)
     check_names(list(table.columns), table_name(source))
     if len(table) == 0:
