@@ -28,7 +28,13 @@ from proptrain import (
     save_graph,
     split_nodes,
 )
-from proptrain.errors import GraphError, InvalidInputError, LabelError, NotEnoughMemoryError
+from proptrain.errors import (
+    GraphError,
+    InvalidInputError,
+    LabelError,
+    NotEnoughMemoryError,
+    TrainingError,
+)
 from proptrain.propagate.torch_engine import TorchEngine
 from proptrain.train.loop import predict_probabilities
 
@@ -205,7 +211,8 @@ def test_weights_that_are_none_are_told(weighting, got, batch_size):
 
 def test_a_weighting_is_not_blamed_for_a_network_that_is_lost():
     scores = torch.full((4, 2), float("nan"))
-    assert PTLoss(lambda f, epoch: f)(scores, torch.ones(4, 2)).isnan()
+    with pytest.raises(TrainingError, match=r"in epoch 0 it is nan\. Scale the features"):
+        PTLoss(lambda f, epoch: f)(scores, torch.ones(4, 2))
 
 
 def test_a_weighting_that_returns_nothing_is_told_of_other_networks():

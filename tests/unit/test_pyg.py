@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import reference
 import strategies
 from proptrain import PPR, Adaptive, AddSoftLabels, Power, PTLoss, dynamic, static
-from proptrain.errors import InvalidInputError, LabelError
+from proptrain.errors import InvalidInputError, LabelError, TrainingError
 from proptrain.train.backend import KERNELS
 from proptrain.train.learner import Targets
 
@@ -114,6 +114,36 @@ def test_its_gradient_is_the_one_that_our_own_loop_descends():
     log_f, f = KERNELS.probabilities(scores)
     Targets(soft_labels, 0.05, KERNELS).loss(log_f, Adaptive()(f, 70)).backward()
     torch.testing.assert_close(ours, scores.grad)
+
+
+@pytest.mark.parametrize("weighting", [None, static, lambda f, epoch: f**0.5])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -0.1])
+def test_soft_labels_that_are_none_are_refused(wrong, weighting):
+    soft_labels = torch.rand(5, 3)
+    soft_labels[2, 1] = wrong
+    with pytest.raises(
+        InvalidInputError, match=rf"finite numbers, 0 or more, got {wrong}.* all are"
+    ):
+        PTLoss(weighting)(torch.zeros(5, 3), soft_labels)
+
+
+@pytest.mark.parametrize("weighting", [None, static, lambda f, epoch: f**0.5])
+@pytest.mark.parametrize("lost", [float("nan"), float("inf"), -float("inf")])
+def test_a_network_that_is_lost_is_told(lost, weighting):
+    scores = torch.zeros(5, 3)
+    scores[2] = lost
+    told = r"finite loss, but in epoch 7 it is nan\. Scale .* or lower learning_rate or loss_weight"
+    with pytest.raises(TrainingError, match=told):
+        PTLoss(weighting)(scores.requires_grad_(), torch.rand(5, 3), epoch=7)
+
+
+def test_a_batch_without_nodes_a_compiled_loss_and_scores_of_any_finite_size_do():
+    assert PTLoss()(torch.zeros(0, 3), torch.zeros(0, 3)) == 0
+    whole = torch.compile(PTLoss(), fullgraph=True, backend="eager")  # which cannot look at numbers
+    assert whole(torch.zeros(2, 3), torch.ones(2, 3)) == PTLoss()(
+        torch.zeros(2, 3), torch.ones(2, 3)
+    )
+    assert torch.isfinite(PTLoss()(torch.tensor([[1e30, -1e30]]), torch.tensor([[0.0, 1.0]])))
 
 
 def test_the_example_learns_and_its_ensemble_is_better():

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from proptrain.data.mapped import forget, take_rows
 from proptrain.train.backend import Backend
-from proptrain.train.learner import Forward, Targets, finite, judged_rows, rows_with_mass
+from proptrain.train.learner import Forward, Targets, judged_rows, rows_with_mass
+from proptrain.train.loss import finite
 from proptrain.train.predictor import Network, coins
 from proptrain.train.snapshot import named, random_to_json, set_random, unnamed
 from proptrain.train.stopping import StoppingNodes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.data.mapped import row_sums, take_rows
-from proptrain.errors import TrainingError
 from proptrain.kernels import agreement, count_alike
 from proptrain.train.backend import Backend
-from proptrain.train.loss import soft_label_loss
+from proptrain.train.loss import finite, soft_label_loss
 from proptrain.train.predictor import Network
 from proptrain.train.snapshot import named, random_to_json, set_random, unnamed
 from proptrain.train.stopping import StoppingNodes
@@ -152,13 +150,3 @@ class Targets:
     def count_alike(self, f: NDArray[np.float32]) -> tuple[int, int]:
         """Return the number of these nodes, and of all with a soft label."""
         return count_alike(f, self._likeliest)
-
-
-def finite(loss: float, epoch: int) -> float:
-    """Return the loss, or say what to do about one that is not finite."""
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"Training must have a finite loss, but in epoch {epoch} it is {loss}. Scale the "
-            "features to ordinary size (around 1), or lower learning_rate or loss_weight."
-        )
-    return loss

@@ -20,7 +20,8 @@ from proptrain.kernels.threads import are_worth_it, counting_tiny_as_zero
 from proptrain.memory import available_memory, in_words
 from proptrain.train.backend import KERNELS, Backend
 from proptrain.train.batches import BatchLearner
-from proptrain.train.learner import Learner, finite
+from proptrain.train.learner import Learner
+from proptrain.train.loss import finite
 from proptrain.train.predictor import Network, Predictor, Weights, with_weights
 from proptrain.train.products import FeatureMatrix, class_probabilities
 from proptrain.train.resuming import epochs_of, go_on, snapshot_of

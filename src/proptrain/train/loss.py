@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 
-from proptrain.errors import InvalidInputError
+from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.train.weighting import Adaptive, Weighting, check_shape, weights_of
 
 
@@ -24,6 +26,16 @@ def soft_label_loss(
         check_shape(weights, soft_labels.shape)
         soft_labels = soft_labels * weights.detach()
     return -(soft_labels * log_probabilities).sum()
+
+
+def finite(loss: float, epoch: int) -> float:
+    """Return the loss, or say what to do about one that is not finite."""
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"Training must have a finite loss, but in epoch {epoch} it is {loss}. Scale the "
+            "features to ordinary size (around 1), or lower learning_rate or loss_weight."
+        )
+    return loss
 
 
 class PTLoss(nn.Module):
@@ -60,7 +72,10 @@ class PTLoss(nn.Module):
     def forward(
         self, scores: torch.Tensor, soft_labels: torch.Tensor, epoch: int = 0
     ) -> torch.Tensor:
-        """Return the loss of scores (n, C) before their softmax, given the soft labels (n, C)."""
+        """Return the loss of scores (n, C) before their softmax, given the soft labels (n, C).
+
+        It is finite, or an error says why not.
+        """
         if scores.shape != soft_labels.shape:
             raise InvalidInputError(
                 "Scores and soft labels must both have shape (n, C), got "
@@ -70,4 +85,22 @@ class PTLoss(nn.Module):
         log_f = torch.log_softmax(scores, dim=1)
         weights = weights_of(self.weighting, log_f.detach().exp(), epoch)
         scale = self.loss_weight / scores.shape[1]
-        return scale * soft_label_loss(log_f, soft_labels, weights)
+        loss = scale * soft_label_loss(log_f, soft_labels, weights)
+        if not torch.compiler.is_compiling():  # which has no numbers to look at
+            _check_soft_labels(soft_labels)
+            finite(float(loss.detach()), epoch)
+        return loss
+
+
+def _check_soft_labels(soft_labels: torch.Tensor) -> None:
+    """Raise unless soft labels are finite and not negative, which would have a network unlearn."""
+    if not soft_labels.numel():
+        return
+    least, most = (float(one) for one in torch.aminmax(soft_labels.detach()))  # NaN if there is one
+    if not (least >= 0 and most < math.inf):
+        got = most if least >= 0 else least
+        raise InvalidInputError(
+            f"Soft labels must be finite numbers, 0 or more, got {got:.3g}. "
+            "AddSoftLabels and propagate_labels make them so; of a node of which nothing is known "
+            "all are 0."
+        )
