@@ -10,11 +10,15 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_PART = re.compile(rb'"[^"\\]*"|\[[^\[\]]*\]|\{[^{}]*\}')
+"""A text, or the innermost brackets with all that is in them."""
 _WORDS = (
     *(b"0", b"-1", b"1", b"1000000000000", b"-9223372036854775809", b"18446744073709551616"),
     *(b"1e308", b"1e400", b"-0.0", b"0.5", b"NaN", b"Infinity", b"null", b"true", b'"7"', b'""'),
     *(b"[]", b"{}", b"[[[[[[[[[[[[]]]]]]]]]]]]", b"../../etc/passwd", b"/etc/passwd", b"\xff\xfe"),
     *(b"\x00", b"\n", b",", b'"', b"=1+1", b"9" * 5000, "\u202e".encode(), b"\xed\xa0\x80"),
+    *(b"[" * 2000, b"[" * 2000 + b"]" * 2000, b'{"a":' * 2000 + b"1" + b"}" * 2000),
+    *(rb'"\ud800x"', b"[1]", b'{"id": 5}'),
 )
 _INTEGERS = (0, 1, -1, 2**31 - 1, -(2**31), 2**40, 10**12, 2**62, 2**63 - 1, -(2**63))
 Spoil = Callable[[bytes, Random], bytes]
@@ -98,6 +102,16 @@ def _change_number(content: bytes, random: Random) -> bytes:
     return content[: place.start()] + random.choice(_WORDS) + content[place.end() :]
 
 
+def _change_part(content: bytes, random: Random) -> bytes:
+    """Put another word, or what stands elsewhere, where a text or brackets stand in text."""
+    places = list(_PART.finditer(content[:20_000]))
+    if not places:
+        return _insert(content, random)
+    place, other = random.choice(places), random.choice(places)
+    word = random.choice((other.group(), random.choice(_WORDS)))
+    return content[: place.start()] + word + content[place.end() :]
+
+
 def _change_integer(content: bytes, random: Random) -> bytes:
     """Put another integer where one may stand in binary; most often near either end."""
     size, form = random.choice(((4, "<i"), (8, "<q"), (8, ">q"), (2, "<h")))
@@ -125,7 +139,8 @@ def _empty(content: bytes, random: Random) -> bytes:
 
 WAYS: tuple[Spoil, ...] = (
     *(_flip_bits, _flip_bits, _cut, _remove, _repeat, _overwrite),
-    *(_change_number, _change_number, _change_number, _change_integer, _insert),
+    *(_change_number, _change_number, _change_number, _change_part, _change_part),
+    *(_change_integer, _insert),
 )
 """Of how to spoil; those that come twice are drawn twice as often."""
 WAYS = (*WAYS, *WAYS, _empty)

@@ -26,8 +26,7 @@ from proptrain.bench.results import Measured, read_measured
 from proptrain.bench.tables import to_markdown
 from proptrain.bench.timing import Timed
 from proptrain.cli.doubts import read_audit
-from proptrain.cli.predict import new_nodes
-from proptrain.cli.predict_disk import tables_from_disk
+from proptrain.cli.predict import predict
 from proptrain.data.disk import DiskGraph, OnPart
 from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_nodes import open_features, open_labels
@@ -85,6 +84,7 @@ def all_readers(work: Path) -> list[Reader]:
 
     csv, parquet = ("edges.csv", "nodes.csv"), ("edges.parquet", "nodes.parquet")
     packed = ("edges.csv.gz", "nodes.csv.gz")
+    new, new_edges = work / "new.csv", work / "new_edges.csv"
     return [
         Reader("npz data set", files("data.npz"), lambda at: read_npz(at / "data.npz")),
         Reader("CSV tables", files(*csv), partial(_read_tables, names=csv)),
@@ -96,10 +96,10 @@ def all_readers(work: Path) -> list[Reader]:
         Reader("features, Parquet", files("features.parquet"),
                lambda at: open_features(at / "features.parquet", _N_NODES)),
         Reader("graph folder", folder("graph"), _use_graph, _sign_graph),
-        Reader("model folder", folder("model"), partial(_use_model, new=work / "new.csv"),
-               sign_model),
-        Reader("model folder from disk", folder("disk"),
-               partial(_use_disk_model, new=work / "new.csv"), _sign_disk_model),
+        Reader("model folder", folder("model"),
+               partial(_use_model, new=new, edges=new_edges), sign_model),
+        Reader("model folder from disk", folder("disk"), partial(_use_model, new=new),
+               _sign_disk_model),
         Reader("runs.jsonl", files("runs.jsonl"), lambda at: read_runs(at / "runs.jsonl")),
         Reader("bench results", files("times.jsonl"),
                lambda at: to_markdown(read_measured(at / "times.jsonl"))),
@@ -162,16 +162,14 @@ def _use_graph(at: Path) -> None:
     BlockedEngine(graph, memory="64GB").propagate(np.eye(graph.n_nodes, 2), PPR(0.1, steps=2))
 
 
-def _use_model(at: Path, new: Path) -> None:
-    saved = load_model(at)
-    saved.estimator.predict_proba()
-    new_nodes(saved, new, None, {})
-
-
-def _use_disk_model(at: Path, new: Path) -> None:
-    for nodes in (None, new):
-        for _ in tables_from_disk(at, nodes, None, calibrated=False):
-            pass
+def _use_model(at: Path, new: Path | None = None, edges: Path | None = None) -> None:
+    """Write what a model tells of its nodes; and of new ones, alone and with their edges."""
+    out = at / "told.csv"
+    predict(at, out)
+    if new is not None:
+        predict(at, out, new, overwrite=True)
+    if edges is not None:
+        predict(at, out, new, edges, weight="weight", overwrite=True)
 
 
 def _read_audit(at: Path) -> Any:
@@ -274,9 +272,8 @@ def _write_tables(work: Path) -> None:
     ends = random.integers(0, _N_NODES, (2 * _N_NODES, 2))
     edges = pd.DataFrame(ends, columns=["source", "target"]).map(lambda node: names[node])
     edges["weight"] = np.round(random.random(len(edges)) + 0.5, 2)
-    nodes.assign(id=[f"new{node}" for node in range(_N_NODES)]).to_csv(
-        work / "new.csv", index=False
-    )
+    nodes.assign(id="new" + nodes["id"]).to_csv(work / "new.csv", index=False)
+    edges.assign(source="new" + edges["source"]).to_csv(work / "new_edges.csv", index=False)
     features = pd.DataFrame(random.random((_N_NODES, 3)), columns=list("abc"))
     for name, table in {"nodes": nodes, "edges": edges, "features": features}.items():
         table.to_csv(work / f"{name}.csv", index=False)

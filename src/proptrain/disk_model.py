@@ -140,7 +140,7 @@ def save_disk_model(
 
 def is_disk_model(folder: Path) -> bool:
     """Tell whether a folder is of `save_disk_model`'s making."""
-    return (folder / DESCRIPTION).is_file()
+    return (folder / DESCRIPTION).exists()  # a pipe is for whoever reads it to refuse
 
 
 def load_disk_model(folder: str | Path) -> DiskModel:
