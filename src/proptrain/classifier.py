@@ -26,7 +26,7 @@ from proptrain.ensemble.predictions import (
     to_distributions,
 )
 from proptrain.errors import InvalidInputError, WrongTypeError
-from proptrain.problem import Problem
+from proptrain.problem import Problem, accuracy_on
 from proptrain.propagate.engine import Engine, LocalEngine
 from proptrain.propagate.labels import one_hot, propagate_labels
 from proptrain.propagate.schemes import PPR, Scheme
@@ -129,6 +129,20 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             told = self._calibrated(told, alone=X is not None and edges is None)
         answers = with_unlabelled(self.classes_, self.unlabelled)
         return np.asarray(answers[np.where(told.max(axis=1) < min_probability, -1, likeliest)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of `predict` for X (m, f) on the labelled nodes of y (m,) alone.
+
+        Labels are read as `fit` reads them, and nodes without one do not count. The fitted nodes
+        themselves, with the graph, are scored with None as X.
+
+        >>> from proptrain import LabelPropagationClassifier
+        >>> clf = LabelPropagationClassifier()
+        >>> _ = clf.fit(None, ["left", None, None, "right"], graph=[(0, 1), (1, 2), (2, 3)])
+        >>> clf.score(None, [None, "left", "left", None])
+        0.5
+        """
+        return accuracy_on(y, self.predict(X), self.unlabelled, sample_weight)
 
     def find_reached(self, edges: Any, n_new: int | None = None) -> NDArray[np.bool_]:
         """Return which new nodes a training label reaches, shape (m,): their `reached_`.

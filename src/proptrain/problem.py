@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -147,7 +148,7 @@ def holds_out(codes: NDArray[np.int64], fraction: float | None) -> bool:
 
 
 def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    values = _one_column(y)
+    values = one_column(y)
     codes, names = encode_labels(values, unlabelled=unlabelled)
     array = np.asarray(values)
     _check_finite(array)
@@ -175,7 +176,34 @@ def _checked_labels(y: Any, unlabelled: Any) -> tuple[NDArray[np.int64], NDArray
     return codes, classes
 
 
-def _one_column(y: Any) -> Any:
+def accuracy_on(y: Any, told: NDArray[Any], unlabelled: Any, weights: Any = None) -> float:
+    """Return the share of the labelled nodes of y (m,) whose label is what is told of them (m,).
+
+    Labels are read as `fit` reads them; ``weights`` (m,) say how much each node counts.
+
+    >>> accuracy_on(["a", None, "b", "b"], np.array(["a", "a", "b", "a"]), unlabelled=-1)
+    0.6666666666666666
+    """
+    codes, names = encode_labels(one_column(y), unlabelled=unlabelled)
+    if len(codes) != len(told):
+        raise LabelError(
+            f"y must have one label for each of the {len(told):,} nodes, got {len(codes):,}."
+        )
+    known = codes >= 0
+    if not known.any():
+        raise LabelError(
+            f"An accuracy is that of labelled nodes, but none of these {len(codes):,} nodes has a "
+            "label. In cross-validation cv=LabelFolds(5) gives each fold some."
+        )
+    # Classes of several types are text.
+    is_text = told.dtype.kind == "U"
+    labels = np.array([str(name) if is_text else name for name in names], dtype=object)[codes]
+    counted = None if weights is None else np.asarray(weights)[known]
+    return float(accuracy_score(known[known], (labels == told)[known], sample_weight=counted))
+
+
+def one_column(y: Any) -> Any:
+    """Return labels (m,) that can be indexed and told apart: columns are flat, bytes are text."""
     y = told_labels(y)
     try:
         values = y if hasattr(y, "ndim") else np.asarray(y)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from proptrain.data.labels import encode_labels
 from proptrain.data.splits import deal_folds
 from proptrain.errors import InvalidInputError, LabelError, check_seed
+from proptrain.problem import accuracy_on, one_column
 
 
 class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,7 +69,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, nodes: Any, y: Any) -> Self:
         """Fit to the labels y (m,) of the nodes with these numbers (m,); hide all others."""
         n_nodes = self._count_nodes()
-        numbers, given = _checked_numbers(nodes, n_nodes), np.asarray(y, dtype=object)
+        numbers, given = _checked_numbers(nodes, n_nodes), np.asarray(one_column(y), dtype=object)
         if given.shape != numbers.shape:
             raise LabelError(
                 f"y must have one label for each of the {len(numbers):,} nodes, got shape "
@@ -93,6 +94,20 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, nodes: Any) -> NDArray[Any]:
         """Return the likeliest classes (m,) of the nodes with these numbers."""
         return np.asarray(self.classes_[self.predict_proba(nodes).argmax(axis=1)])
+
+    def score(self, nodes: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the labelled ones of the nodes with these numbers (m,).
+
+        So scikit-learn's own splitters do for y (m,) with unlabelled nodes: these do not count.
+
+        >>> from proptrain import LabelPropagationClassifier
+        >>> path = NodeClassifier(LabelPropagationClassifier(), None, [(0, 1), (1, 2), (2, 3)])
+        >>> path.fit([0, 3], ["left", "right"]).score([1, 2], [None, "left"])
+        0.0
+        """
+        is_pipeline = isinstance(self.estimator, Pipeline)
+        marker = (self.estimator[-1] if is_pipeline else self.estimator).unlabelled
+        return accuracy_on(y, self.predict(nodes), marker, sample_weight)
 
     def _count_nodes(self) -> int:
         if self.features is not None:

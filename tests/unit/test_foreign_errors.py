@@ -35,6 +35,7 @@ from proptrain.errors import (
     NotEnoughMemoryError,
     TrainingError,
 )
+from proptrain.problem import accuracy_on
 from proptrain.propagate.torch_engine import TorchEngine
 from proptrain.train.loop import predict_probabilities
 
@@ -85,6 +86,39 @@ def test_labels_of_bytes_are_text(make):
     text = np.array(["ham", "späm", ""])[codes]
     assert _fitted(given).classes_.tolist() == ["ham", "späm"]
     np.testing.assert_array_equal(_fitted(given).predict(), _fitted(text).predict())
+
+
+@pytest.mark.parametrize("make", [np.array, list])
+def test_labels_of_bytes_are_text_to_be_scored_too(make):
+    given = ordinary()
+    fitted = _fitted()
+    names = make([[b"ham", "späm".encode(), b""][code] for code in given.y])
+    told = _fitted(names)
+    assert told.score(None, names) == fitted.score(None, given.y) > 0.4
+    with pytest.warns(UserWarning, match="features alone"):
+        assert told.score(given.X, names) == fitted.score(given.X, given.y)
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [([0, 1, -1], False), ([2, "b", None], True), ([0.5, 1, np.nan], False)]
+)
+def test_only_labelled_nodes_are_scored(names, text):
+    codes = ordinary().y
+    y = np.array(names, dtype=object if text else None)[codes]
+    fitted, known = _fitted(codes), codes >= 0
+    told = np.array(names[:2], dtype=str if text else None)[fitted.transduction_]
+    right = fitted.transduction_ == codes
+    assert accuracy_on(y, told, unlabelled=-1) == right[known].mean()
+    weights = np.arange(len(y))
+    weighted = accuracy_on(y, told, unlabelled=-1, weights=weights)
+    assert weighted == pytest.approx(np.average(right[known], weights=weights[known]))
+
+
+def test_what_cannot_be_scored_is_told():
+    with pytest.raises(LabelError, match="one label for each of the 48 nodes, got 47"):
+        _fitted().score(None, ordinary().y[:-1])
+    with pytest.raises(LabelError, match="none of these 48 nodes has a label"):
+        _fitted().score(None, [None] * 48)
 
 
 def test_labels_of_bytes_that_are_no_text_are_told():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import (
     GridSearchCV,
+    KFold,
     StratifiedKFold,
     cross_val_predict,
     cross_val_score,
@@ -87,6 +88,38 @@ def test_scikit_learns_own_folds_do_for_the_labelled_nodes():
     told = cross_val_predict(on_graph(pta()), labelled, Y[labelled], cv=folds)
     scores = cross_val_score(on_graph(pta()), labelled[:, None], Y[labelled], cv=folds)
     assert scores.mean() == (told == Y[labelled]).mean()
+
+
+def test_with_scikit_learns_own_folds_unlabelled_nodes_do_not_count():
+    y, folds = np.where(np.random.RandomState(1).rand(N) < 0.5, TRUTH, -1), StratifiedKFold(3)
+    scores = cross_val_score(on_graph(pta()), NODES, y, cv=folds)
+    masked = np.ma.masked_array(TRUTH, mask=y < 0)
+    for place, (train, test) in enumerate(folds.split(NODES, y)):
+        hidden = y.copy()
+        hidden[test] = -1
+        told, judged = pta().fit(FEATURES, hidden, graph=GRAPH).predict(), test[y[test] >= 0]
+        assert scores[place] == (told[judged] == y[judged]).mean()
+        fitted = on_graph(pta()).fit(train, masked[train])
+        assert fitted.score(test, masked[test]) == scores[place]
+    assert (scores > 0.6).all()
+
+
+def test_a_fold_without_a_label_is_told_and_what_to_do():
+    with (
+        pytest.warns(UserWarning, match=r"none of these 10 nodes has a label.* cv=LabelFolds\(5\)"),
+        np.errstate(invalid="ignore"),
+    ):
+        assert np.isnan(cross_val_score(on_graph(pta()), NODES, Y, cv=KFold(4))).sum() == 2
+
+
+def test_bytes_and_other_markers_are_read_in_a_search_too():
+    y = np.array([b"a", b"b"])[TRUTH]
+    fitted = on_graph(pta()).fit(NODES[:16], y[:16])
+    assert fitted.classes_.tolist() == ["a", "b"]
+    assert fitted.score(NODES, y) == on_graph(pta()).fit(NODES[:16], TRUTH[:16]).score(NODES, TRUTH)
+    pipeline = Pipeline([("scale", StandardScaler()), ("pta", pta(unlabelled=7))])
+    y = np.where(Y < 0, 7, Y)
+    assert on_graph(pipeline).fit(NODES, y).score(NODES, y) > 0.8
 
 
 def test_any_labels_will_do_and_label_propagation_needs_no_features():
