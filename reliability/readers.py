@@ -21,7 +21,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from proptrain import PTAClassifier, fit_from_disk, save_graph
+from proptrain import (
+    LabelPropagationClassifier,
+    PTAClassifier,
+    PTAPlusClassifier,
+    fit_from_disk,
+    save_graph,
+)
 from proptrain.bench.results import Measured, read_measured
 from proptrain.bench.tables import to_markdown
 from proptrain.bench.timing import Timed
@@ -29,10 +35,11 @@ from proptrain.cli.doubts import read_audit
 from proptrain.cli.predict import predict
 from proptrain.data.disk import DiskGraph, OnPart
 from proptrain.data.disk_build import build_graph
-from proptrain.data.disk_nodes import open_features, open_labels
+from proptrain.data.disk_nodes import open_features, open_labels, read_node_table
 from proptrain.data.npz import read_npz, write_npz
 from proptrain.data.shared import SharedFolder
 from proptrain.data.shared_graph import SharedGraph
+from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.data.tables import Tables, read_tables
 from proptrain.disk_model import save_disk_model
 from proptrain.experiments.protocol import Run
@@ -46,6 +53,7 @@ from proptrain.train.stopping import StoppingNodes
 
 Files = Mapping[str, bytes]
 _N_NODES = 24
+_MADE: dict[str, Any] = {"n_nodes": 60, "n_edges": 60, "n_classes": 2, "memory": "64GB"}
 _TABLE: dict[str, Any] = {"id": "id", "label": "topic", "features": ["size", "words"]}
 
 
@@ -68,6 +76,7 @@ def all_readers(work: Path) -> list[Reader]:
     write_npz(tables.dataset, work / "data.npz")
     save_graph(tables.dataset.graph, work / "graph", ids=tables.dataset.node_ids, n_blocks=2)
     _write_models(work, tables)
+    write_synthetic(work / "made", **_MADE)
     _write_lines(work)
     _write_audit(work)
     whole = _write_unfinished(work)
@@ -98,8 +107,15 @@ def all_readers(work: Path) -> list[Reader]:
         Reader("graph folder", folder("graph"), _use_graph, _sign_graph),
         Reader("model folder", folder("model"),
                partial(_use_model, new=new, edges=new_edges), sign_model),
+        Reader("model folder, PTA+", folder("plus"),
+               partial(_use_model, new=new, edges=new_edges), sign_model),
+        Reader("model folder, LP", folder("lp"), _use_model, sign_model),
         Reader("model folder from disk", folder("disk"), partial(_use_model, new=new),
                _sign_disk_model),
+        Reader("node table of a graph folder", files("nodes.csv"),
+               partial(_read_beside, graph=work / "graph")),
+        Reader("made_with.json", {"made_with.json": folder("made")["made_with.json"]},
+               lambda at: write_synthetic(at, **_MADE)),
         Reader("runs.jsonl", files("runs.jsonl"), lambda at: read_runs(at / "runs.jsonl")),
         Reader("bench results", files("times.jsonl"),
                lambda at: to_markdown(read_measured(at / "times.jsonl"))),
@@ -160,6 +176,10 @@ def _use_graph(at: Path) -> None:
     graph.ids()
     graph.to_graph()
     BlockedEngine(graph, memory="64GB").propagate(np.eye(graph.n_nodes, 2), PPR(0.1, steps=2))
+
+
+def _read_beside(at: Path, graph: Path) -> None:
+    read_node_table(DiskGraph(graph), at / "nodes.csv", label="topic")
 
 
 def _use_model(at: Path, new: Path | None = None, edges: Path | None = None) -> None:
@@ -287,10 +307,17 @@ def _write_models(work: Path, tables: Tables) -> None:
     data = tables.dataset
     assert data.class_names is not None
     y = np.array([*data.class_names, None], dtype=object)[data.labels]
-    classifier = PTAClassifier(unlabelled=None, max_epochs=3, device="cpu", random_state=0)
-    classifier.fit(data.features, y, graph=data.graph)
+    how: dict[str, Any] = {"unlabelled": None, "device": "cpu"}
+    trained = {**how, "max_epochs": 3, "random_state": 0}
+    classifier = PTAClassifier(**trained)
     kept: dict[str, Any] = {"encoder": tables.encoder, "table": _TABLE}
-    save_model(work / "model", classifier, node_ids=data.node_ids, **kept)
+    for name, one in {
+        "model": classifier,
+        "plus": PTAPlusClassifier(**trained),
+        "lp": LabelPropagationClassifier(**how),
+    }.items():
+        one.fit(data.features, y, graph=data.graph)
+        save_model(work / name, one, node_ids=data.node_ids, **kept)
     graph = DiskGraph(work / "graph")
     fitted = fit_from_disk(classifier, graph, data.features, y, memory="64GB")
     save_disk_model(work / "disk", classifier, fitted, graph, **kept)

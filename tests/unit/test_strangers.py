@@ -379,7 +379,7 @@ def test_json_of_more_brackets_than_anybody_writes_is_refused(readers, tmp_path,
             with suppress(ValueError, TypeError, RecursionError):  # a description is not signed
                 files = reader.sign(files)
             write(tmp_path / f"{n_tried}", files)
-            with pytest.raises(FileFormatError):
+            with pytest.raises((FileFormatError, OutputExistsError)):
                 reader.read(tmp_path / f"{n_tried}")
             n_tried += 1
     assert n_tried > 8
