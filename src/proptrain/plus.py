@@ -58,6 +58,20 @@ class PTAPlusClassifier(GraphClassifier):
     the mean of the later ones' weights, and the last round counts that still tells the training
     labels. By default that is how few labels are learnt from (see ``stopping_fraction``).
 
+    With one-hot labels Y of the t training nodes, trust T_j of each, and M = C · mass_per_class the
+    soft labels Z0 of the first round and Zr of further ones, and what is told at last, are::
+
+        b = balance² / (balance² + (t/C)²)
+        B(Z)_ic = Z_ic (mean_k m_k / m_c)^b with m_c = Σ_i Z_ic       classes of more even mass
+        Z0 = M B(Ā T Y) / Σ B(Ā T Y)
+        S = F Ā f(X) with f trained on Z(r-1) as in PTA               F = ``class_factors_``, or 1
+        P_ic = S_ic^sharpness / Σ_k S_ik^sharpness
+        Zr = M B(P) / Σ B(P), but for training nodes
+        Zr_j = T_j m Y_j + (1 - T_j) Zr_j with m = max(M/n, min(1, M/t))
+        Ŷ = F Ā (mean of f(X) over the rounds), each row divided by its sum
+
+    gamma is that of PTA in the first round, and at most ``max_gamma`` further on.
+
     Parameters
     ----------
     n_rounds : int

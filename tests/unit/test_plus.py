@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
+import reference
 from proptrain import (
     PPR,
     Graph,
@@ -143,6 +144,43 @@ def test_targets_of_a_further_round_are_sharpened_predictions_and_known_labels()
     np.testing.assert_allclose(targets[others], 20 / 60 * told[others], rtol=1e-4)
     np.testing.assert_array_equal(targets[problem.train].argmax(axis=1), LABELS[problem.train])
     np.testing.assert_array_equal(targets[problem.train].sum(axis=1), 1)
+
+
+def test_rounds_are_those_of_the_equations(monkeypatch):
+    labels = np.where(np.isin(np.arange(60), [5, 7, 9]), -1, LABELS)  # of one class fewer
+    labels[10] = 1 - labels[10]
+    rounds, learn = [], RoundLearner.learn
+    monkeypatch.setattr(
+        RoundLearner,
+        "learn",
+        lambda *given: rounds.append((given[1].copy(), learn(*given))) or rounds[-1][1],
+    )
+    clf = fitted(plus(mass_per_class=5.0, n_rounds=2), labels)
+    known, n, C = np.setdiff1d(np.flatnonzero(labels >= 0), STOP), 60, 2
+    t, M, T = len(known), C * 5.0, np.zeros((n, 1))
+    T[known, 0] = clf.trust_
+    Y = reference.one_hot(labels, known, C)
+    step = reference.operator(GRAPH.adjacency.toarray(), "symmetric")
+    beta = reference.ppr_coefficients(0.1, 10)
+
+    def shaped(Z):
+        m = Z.sum(axis=0)
+        B = Z * (m.mean() / m) ** (10**2 / (10**2 + (t / C) ** 2))
+        return M * B / B.sum()
+
+    wanted = shaped(reference.clamped(step, T * Y, beta, known))
+    for targets, done in rounds:
+        np.testing.assert_allclose(targets, wanted, rtol=1e-4)
+        S = done.class_factors * reference.clamped(step, done.probabilities, beta, [])
+        Z = shaped(S**2.5 / (S**2.5).sum(axis=1, keepdims=True))
+        m = max(M / n, min(1, M / t))
+        wanted = np.where(np.isin(np.arange(n), known)[:, None], T * m * Y + (1 - T) * Z, Z)
+    assert (len(rounds), clf.n_kept_, clf.fell_back_) == (3, 3, False)
+    assert clf.trust_.min() < 0.95
+    told = np.mean([done.probabilities for _, done in rounds], axis=0)
+    scores = clf.class_factors_ * reference.clamped(step, told, beta, [])
+    told = scores / scores.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(clf.label_distributions_, told, rtol=1e-4)
 
 
 def test_the_loss_does_not_grow_with_the_labels():
