@@ -159,13 +159,13 @@ def distances(adjacency):
 
 
 def equal_labels(adjacency, labels, known, n_classes, hops):
-    """Known nodes of each class within so many hops, all scaled to sum to the number of labels."""
+    """Known nodes of each class within so many hops."""
     far = distances(adjacency)
     counts = np.zeros((len(labels), n_classes))
     for i in range(len(labels)):
         for j in known:
             counts[i, labels[j]] += far[i, j] <= hops
-    return counts * len(known) / counts.sum()
+    return counts
 
 
 def correct_and_smooth(step, f, labels, known, alpha, steps):

@@ -446,6 +446,20 @@ def test_the_other_reading_of_noe_is_trained_and_stopped_as_appnp_and_told_witho
     assert np.abs(with_graph.label_distributions_ - told).max() > 0.01
 
 
+def test_the_other_networks_of_noe_have_biases():
+    dataset = make_dataset()
+    given = np.where(np.arange(dataset.n_nodes) % 2, dataset.labels, -1)
+    without, with_biases = (
+        METHODS[name]
+        .make(alpha=0.25, steps=10, seed=0)
+        .set_params(max_epochs=2)
+        .fit(dataset.features, given, graph=dataset.graph)
+        .weights_
+        for name in ("APPNP-noe", "noe with biases")
+    )
+    assert with_biases.keys() - without.keys() == {"f.bias1", "f.bias2"}
+
+
 def test_methods_have_the_papers_settings():
     made = {
         method.name: method.make(alpha=0.2, steps=3, seed=7)
@@ -460,8 +474,10 @@ def test_methods_have_the_papers_settings():
         "PTS": {**own, "weighting": "static"},
         "PTS lr 0.01": {**own, "weighting": "static", "learning_rate": 0.01},
         "APPNP-noa-nof": {**own, "weighting": "static", "equal_hops": 2},
+        "noa-nof 1 hop": {**own, "weighting": "static", "equal_hops": 1},
         "noa-nof 3 hops": {**own, "weighting": "static", "equal_hops": 3},
         "noa-nof 4 hops": {**own, "weighting": "static", "equal_hops": 4},
+        "noa-nof 5 hops": {**own, "weighting": "static", "equal_hops": 5},
         "noa-nof 2 hops lr 0.01": {
             **own,
             "weighting": "static",
@@ -488,6 +504,7 @@ def test_methods_have_the_papers_settings():
         "APPNP#": {**own, "architecture": "APPNP", "edge_dropout": 0.5},
         "APPNP-noe": {**own, "architecture": "APPNP", "ensemble": False},
         "noe stopped by ensemble": {**own, "architecture": "APPNP"},
+        "noe with biases": {**own, "architecture": "APPNP", "ensemble": False},
         "PPNP": {"architecture": "PPNP", "alpha": 0.2, "random_state": 7},
         **{
             name: {"architecture": name, "random_state": 7}  # no restart, and steps of their own

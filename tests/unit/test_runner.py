@@ -9,13 +9,16 @@ import platform
 import shutil
 import time
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.progress import Progress
 
 import proptrain
+from proptrain.cli.runs import _Progress
 from proptrain.data.catalog import CATALOG
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, seeds_for
 from proptrain.experiments import protocol as protocol_module
@@ -26,13 +29,14 @@ from proptrain.experiments.protocol import Protocol, Run, run_once
 from proptrain.experiments.remaining import remaining_seconds
 from proptrain.experiments.runner import Failure, _started_workers, run_tasks
 from proptrain.experiments.specs import EXPERIMENTS, find_experiments
+from proptrain.experiments.store import open_store
 from proptrain.experiments.tasks import MAX_RUNS, Task, canonical, list_tasks, runs_of, task_of
 from proptrain.experiments.versions import (
     SOURCES,
     _digest_of,
     code_digest,
-    count_codes,
     count_cores,
+    made_with,
     versions,
 )
 from proptrain.experiments.worker import ONE_THREAD, _load, _warm_up, run_task
@@ -386,20 +390,38 @@ def test_a_worker_has_one_thread_and_nobody_else_is_touched(monkeypatch):
 
 
 def test_the_rest_is_estimated_from_the_same_method_on_the_same_data():
-    lp, pta = LP[0], Task("pubmed", "PTA", 7, 0)
-    assert remaining_seconds([lp], [], n_workers=1) is None
+    lp, pta, mlp = LP[0], Task("pubmed", "PTA", 7, 0), Task("cora", "MLP", 7, 0)
+    left = partial(remaining_seconds, guess=lambda task: 100 if task.method == "MLP" else 1000)
     done = [made_run(lp, 1.0), made_run(lp, 3.0), made_run(pta, 20.0)]
-    assert remaining_seconds([], done, n_workers=2) == 0
-    assert remaining_seconds([lp, pta], done, n_workers=2) == (2 + 20) / 2
-    assert remaining_seconds([Task("cora", "MLP", 7, 0)], done, n_workers=1) == 11
-    assert remaining_seconds([replace(pta, timed=True)] * 2, done, n_workers=2) == 40
+    assert left([], done, n_workers=2) == 0
+    assert left([lp, pta], done, n_workers=2) == (2 + 20) / 2
+    assert left([lp, mlp], done, n_workers=2) == (2 + 100) / 2  # no such run: a guess
+    assert left([lp, mlp], [], n_workers=1) == 1000 + 100
+    assert left([replace(pta, timed=True)] * 2, done, n_workers=2) == 40
 
 
-def test_where_no_run_is_at_hand_the_rest_is_a_guess():
-    lp, mlp = LP[0], Task("cora", "MLP", 7, 0)
-    guessed = {"n_workers": 2, "guess": lambda task: 100 if task.method == "MLP" else 1000}
-    assert remaining_seconds([lp, mlp], [], **guessed) == (1000 + 100) / 2
-    assert remaining_seconds([lp, mlp], [made_run(lp, 2.0)], **guessed) == (2 + 100) / 2
+def test_the_bar_tells_what_runs_and_how_long_the_rest_takes(monkeypatch, tmp_path):
+    shown = []
+    monkeypatch.setattr(Progress, "update", lambda _, task, **told: shown.append(told))
+    big = Task("ms_academic", "APPNP", 7, 0)
+    left = [*LP[:2], big]
+    with (
+        open_store(tmp_path) as store,
+        _Progress(store, left, 1, lambda task: 3600 if task is big else 10, quiet=True) as bar,
+    ):
+        bar.on_start(LP[0])
+        store.add(made_run(LP[0], 2.0))
+        bar.on_end(LP[0])
+        bar.on_start(big)
+    assert [told["remaining"] for told in shown if "remaining" in told] == [
+        "about 1:00:20 left",  # all guessed, and not by what other methods took
+        "about 1:00:02 left",
+    ]
+    assert [told["description"] for told in shown if "description" in told] == [
+        "LP on cora",
+        "",
+        "APPNP on ms_academic",
+    ]
 
 
 def test_versions_name_packages_and_machine_but_no_place():
@@ -417,6 +439,7 @@ def test_a_run_is_tied_to_the_code_that_made_it():
     assert len(run.code) == 12
     assert set(run.code) <= set("0123456789abcdef")
     assert Run.from_json(run.to_json()).code == run.code == code_digest()
+    assert run.cpu == versions()["cpu"]
     assert task_of(run) == task_of(replace(run, code="")) == LP[0]
 
 
@@ -468,7 +491,10 @@ def test_the_code_is_told_apart_by_the_packages_it_computes_with(monkeypatch, pa
     assert code_digest.__wrapped__() != code_digest()
 
 
-def test_codes_are_counted_the_commonest_first():
-    old, new = made_run(LP[0]), replace(made_run(LP[0]), code="a1b2c3d4e5f6")
-    assert count_codes([old, *[new] * 1200]) == "a1b2c3d4e5f6 (1,200 runs), unknown (1 run)"
-    assert count_codes([]) == ""
+def test_what_runs_were_made_with_is_counted_the_commonest_first():
+    old, new = made_run(LP[0]), replace(made_run(LP[0]), code="a1b2c3d4e5f6", cpu="Fast")
+    assert made_with([old, *[new] * 1200]) == {
+        "CPUs of the runs": "Fast (1,200 runs), not recorded (1 run)",
+        "code of the runs": "a1b2c3d4e5f6 (1,200 runs), not recorded (1 run)",
+    }
+    assert made_with([]) == {}

@@ -27,18 +27,17 @@ def write_pages(
     """Write the pages: the chosen experiments, and all else that the folder has runs of."""
     from proptrain.experiments.coverage import widened
     from proptrain.experiments.tasks import list_tasks
-    from proptrain.experiments.versions import count_codes, versions
+    from proptrain.experiments.versions import made_with, software
     from proptrain.report.reproduction import write_reproduction
 
     runs = list(found.values())
     shown = _in_their_order([*(widened(one, runs) for one in chosen), *_others(chosen, found)])
     done = [found[task] for task in list_tasks(shown) if task in found]
-    codes = {"code of the runs": count_codes(done)} if done else {}
     return write_reproduction(
         shown,
         done,
         out,
-        versions={**versions(), **codes},
+        versions={**software(), **made_with(done)},
         command=_commands(shown, chosen, runs),
         datasets={**datasets, **_graphs_of(shown, done, datasets, data_dir)},
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -53,6 +54,7 @@ def complete_folder(
     """Do the runs that the folder lacks, having said how long they take."""
     from proptrain.experiments.store import open_store
     from proptrain.experiments.versions import count_cores
+    from proptrain.workload import time_in_words
 
     n_workers = workers or count_cores()
     with open_store(out) as store:
@@ -62,13 +64,18 @@ def complete_folder(
             say(f"{counted(len(tasks), 'run')}: {n_done:,} done, {len(left):,} left")
             _tell_other_code([store.runs[task] for task in tasks if task in store.runs])
         done = store.runs.values()
-        tell_runs(left, done, datasets, n_workers, quiet=quiet, force=force)
+        guess = tell_runs(left, done, datasets, n_workers, quiet=quiet, force=force)
+        start = time.monotonic()
         try:
-            failures = _add_runs(store, left, n_workers, data_dir, quiet=quiet)
+            with _Progress(store, left, n_workers, guess, quiet=quiet) as progress:
+                failures = _add_runs(store, left, n_workers, data_dir, progress)
         except KeyboardInterrupt:
             n_left = sum(task not in store.runs for task in tasks)
             say(f"Stopped with {counted(n_left, 'run')} left. The same command goes on from here.")
             raise SystemExit(130) from None  # what shells say of a program that Ctrl-C ended
+        if left and not quiet:
+            took = time_in_words(time.monotonic() - start)
+            say(f"{counted(len(left), 'run')} took {took} with {counted(n_workers, 'worker')}")
     return FolderRuns(store.runs, len(left) - len(failures), failures)
 
 
@@ -84,33 +91,40 @@ def _tell_other_code(kept: list[Run]) -> None:
 
 
 def _add_runs(
-    store: RunStore, left: list[Task], n_workers: int, data_dir: Path | None, *, quiet: bool
+    store: RunStore, left: list[Task], n_workers: int, data_dir: Path | None, progress: _Progress
 ) -> list[Failure]:
     """Do the runs and write each as it is done; returns those that failed."""
     from proptrain.experiments.runner import Failure, run_tasks
     from proptrain.experiments.tasks import task_of
 
     failures = []
-    with _Progress(store, left, n_workers, quiet=quiet) as progress:
-        new = run_tasks(left, n_workers=n_workers, data_dir=data_dir, on_start=progress.on_start)
-        with closing(new):
-            for result in new:
-                if isinstance(result, Failure):
-                    failures.append(result)
-                    progress.on_end(result.task)
-                else:
-                    store.add(result)
-                    progress.on_end(task_of(result))
+    new = run_tasks(left, n_workers=n_workers, data_dir=data_dir, on_start=progress.on_start)
+    with closing(new):
+        for result in new:
+            if isinstance(result, Failure):
+                failures.append(result)
+                progress.on_end(result.task)
+            else:
+                store.add(result)
+                progress.on_end(task_of(result))
     return failures
 
 
 class _Progress:
     """A bar on standard error: what is running, how much is done, how long the rest will take."""
 
-    def __init__(self, store: RunStore, left: list[Task], n_workers: int, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        left: list[Task],
+        n_workers: int,
+        guess: Callable[[Task], float],
+        *,
+        quiet: bool,
+    ) -> None:
         from proptrain.experiments.versions import count_cores
 
-        self._store, self._n_workers = store, min(n_workers, count_cores())
+        self._store, self._n_workers, self._guess = store, min(n_workers, count_cores()), guess
         self._left = dict.fromkeys(left)
         self._running: list[Task] = []
         self._bar = Progress(
@@ -152,7 +166,6 @@ class _Progress:
         from proptrain.experiments.remaining import remaining_seconds
 
         done = self._store.runs.values()
-        seconds = remaining_seconds(self._left, done, n_workers=self._n_workers)
-        if seconds is not None:
-            told = f"about {timedelta(seconds=round(seconds))} left"
-            self._bar.update(self._shown, remaining=told)
+        seconds = remaining_seconds(self._left, done, n_workers=self._n_workers, guess=self._guess)
+        told = f"about {timedelta(seconds=round(seconds))} left"
+        self._bar.update(self._shown, remaining=told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from proptrain.cli.console import say
@@ -156,21 +156,25 @@ def tell_runs(
     *,
     quiet: bool,
     force: bool,
-) -> None:
+) -> Callable[[Task], float]:
     """Say how long runs take on so many workers, and raise if those have too little memory.
 
     A run takes as long as those of its method on its data set did; where there are none, as long as
-    all epochs that there can be.
+    all epochs that there can be. Returns how many seconds that is of each.
     """
     from proptrain.experiments.grid import counted
     from proptrain.experiments.remaining import mean_seconds, remaining_seconds
     from proptrain.experiments.versions import count_cores
     from proptrain.workload import check_memory
 
-    if not left:
-        return
     sizes = {name: sizes_of(datasets[name]) for name in {task.dataset for task in left}}
     told = {task: _estimated_run(task, sizes[task.dataset]) for task in left}
+
+    def guess(task: Task) -> float:
+        return told[task].seconds
+
+    if not left:
+        return guess
     # Those that are timed come one at a time.
     n_workers = max(1, min(n_workers, sum(not task.timed for task in left)))
     workers = counted(n_workers, "worker")
@@ -179,16 +183,15 @@ def tell_runs(
         advice = "Give fewer --workers, or begin all the same with --force."
         check_memory(needed, f"Work by {workers}", advice)
     n_at_once = min(n_workers, count_cores())
-    seconds = remaining_seconds(
-        left, done, n_workers=n_at_once, guess=lambda task: told[task].seconds
-    )
+    seconds = remaining_seconds(left, done, n_workers=n_at_once, guess=guess)
     known = mean_seconds(done)
     n_guessed = sum((task.dataset, task.method) not in known for task in left)
     all_epochs = (
         f"; {n_guessed:,} of {counted(len(left), 'run')} count with all epochs that there can be, "
         "of which early stopping often leaves out most"
     )
-    tell_seconds(seconds or 0.0, f" with {workers}" + all_epochs * bool(n_guessed), quiet=quiet)
+    tell_seconds(seconds, f" with {workers}" + all_epochs * bool(n_guessed), quiet=quiet)
+    return guess
 
 
 def _estimated_run(task: Task, sizes: FitSizes) -> Workload:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from proptrain.errors import unknown_name
 from proptrain.estimator import PTAClassifier
+from proptrain.experiments.grid import counted
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
 from proptrain.models.label_propagation import LabelPropagationClassifier
@@ -100,6 +101,12 @@ class _StoppedByEnsemble(GNNClassifier):
         return alone._tell(*nodes)
 
 
+class _WithBiases(GNNClassifier):
+    """APPNP whose network has biases, as PTA's has: another APPNP-noe."""
+
+    _with_biases = ("APPNP",)
+
+
 def _own_steps(architecture: str) -> Make:
     """Make a network that takes as many steps as its own paper says, whatever is compared."""
 
@@ -130,14 +137,14 @@ METHODS = {
         Method(
             "APPNP-noa-nof",
             "every pseudo-label counts alike",
-            # The rate of PTS, so that nothing but the weights differs between the two.
+            # All else as PTS, so that nothing but the soft labels differs between the two.
             _pta(weighting="static", equal_hops=2),
         ),
         Method("C&S", "correct and smooth an MLP", _made_of(CorrectAndSmoothClassifier)),
         Method(
             "PTS",
             "propagate, then train with static weights",
-            # The paper's settings; the published command's rate of 0.01 misses its numbers.
+            # The paper's settings; the published command's rate is 0.01.
             _pta(weighting="static"),
         ),
         Method(
@@ -165,6 +172,12 @@ METHODS = {
             variant=True,
         ),
         Method(
+            "noe with biases",
+            "APPNP told by the network alone, which has biases",
+            _made_of(_WithBiases, architecture="APPNP", ensemble=False),
+            variant=True,
+        ),
+        Method(
             "PTS lr 0.01",
             "PTS at the published command's rate",
             _pta(weighting="static", learning_rate=0.01),
@@ -172,12 +185,12 @@ METHODS = {
         ),
         *(
             Method(
-                f"noa-nof {hops} hops",
-                f"APPNP-noa-nof with labels from up to {hops} hops away",
+                f"noa-nof {counted(hops, 'hop')}",
+                f"APPNP-noa-nof with labels from up to {counted(hops, 'hop')} away",
                 _pta(weighting="static", equal_hops=hops),
                 variant=True,
             )
-            for hops in (3, 4)
+            for hops in (1, 3, 4, 5)
         ),
         Method(
             "noa-nof 2 hops lr 0.01",

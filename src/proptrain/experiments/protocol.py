@@ -16,7 +16,7 @@ from proptrain.data.dataset import Dataset
 from proptrain.data.labels import check_classes
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, Split, seeds_for, split_nodes
 from proptrain.errors import InvalidInputError, LabelError
-from proptrain.experiments.versions import code_digest
+from proptrain.experiments.versions import code_digest, cpu_name
 
 if TYPE_CHECKING:  # the methods bring torch along, which reading results does not need
     from proptrain.experiments.methods import Method
@@ -57,6 +57,8 @@ class Run:
     """Whether it used the seeds and nodes for tuning, and left the test nodes alone."""
     code: str = ""
     """The state of the code and packages that made it, see `versions.code_digest`."""
+    cpu: str = ""
+    """The processor that it was made on."""
 
     @property
     def point(self) -> float | None:
@@ -217,6 +219,7 @@ def run_once(
         alpha=_unless(_own_alpha(dataset), protocol.alpha),
         validation=protocol.for_tuning,
         code=code,
+        cpu=cpu_name(),
     )
     return run, classifier
 

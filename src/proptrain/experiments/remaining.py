@@ -17,23 +17,19 @@ def remaining_seconds(
     done: Iterable[Run],
     *,
     n_workers: int,
-    guess: Callable[[Task], float] | None = None,
-) -> float | None:
-    """Estimate the time for what is left; None if nothing is done and there is no guess.
+    guess: Callable[[Task], float],
+) -> float:
+    """Estimate the time for what is left.
 
     A run takes as long as those of its method on its data set did. Where there are none yet, it
-    takes as many seconds as ``guess`` says of it, or without one the mean of those means. Timed
-    runs come one after another, the others side by side.
+    takes as many seconds as ``guess`` says of it. Timed runs come one after another, the others
+    side by side.
     """
     means = mean_seconds(done)
-    if guess is None and not means:
-        return None
-    usual = fmean(means.values()) if means else 0.0
 
     def seconds_of(task: Task) -> float:
-        if (known := means.get((task.dataset, task.method))) is not None:
-            return known
-        return usual if guess is None else guess(task)
+        known = means.get((task.dataset, task.method))
+        return guess(task) if known is None else known
 
     return sum(seconds_of(task) / (1 if task.timed else n_workers) for task in left)
 

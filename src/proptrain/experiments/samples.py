@@ -74,13 +74,17 @@ def margins(first: Sequence[Run], second: Sequence[Run]) -> BySplit:
     )
 
 
-def log_speed_ups(slow: Sequence[Run], fast: Sequence[Run]) -> BySplit:
+def log_speed_ups(
+    slow: Sequence[Run],
+    fast: Sequence[Run],
+    measure: Callable[[Run], float] = lambda run: run.seconds,
+) -> BySplit:
     """Return the logarithm of how many times as long the slow one takes, for each pair of runs.
 
     Pairs with a run too fast to time are left out.
     """
     return _by_split(
-        (longer.split_seed, math.log(longer.seconds / shorter.seconds))
+        (longer.split_seed, math.log(measure(longer) / measure(shorter)))
         for longer, shorter in _pairs(slow, fast)
         if longer.seconds > 0 and shorter.seconds > 0
     )

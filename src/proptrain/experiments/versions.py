@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -43,7 +43,7 @@ SOURCES = (
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and the packages that compute, and the kind of machine."""
-    return {**software(), "cpu": _cpu_name(), "cores": str(count_cores())}
+    return {**software(), "cpu": cpu_name(), "cores": str(count_cores())}
 
 
 def software() -> dict[str, str]:
@@ -83,10 +83,19 @@ def _python_files(package: Path) -> Iterable[Path]:
         yield from path.rglob("*.py") if path.is_dir() else [path]
 
 
-def count_codes(runs: Iterable[Run]) -> str:
-    """Say which states of the code made the runs, and how many of them each, most first."""
-    counts = Counter(run.code or "unknown" for run in runs).most_common()
-    return ", ".join(f"{code} ({n:,} {'run' if n == 1 else 'runs'})" for code, n in counts)
+def made_with(runs: Collection[Run]) -> dict[str, str]:
+    """Say on which CPUs and by which states of the code runs were made, and how many by each."""
+    if not runs:
+        return {}
+    return {
+        "CPUs of the runs": _counted(run.cpu for run in runs),
+        "code of the runs": _counted(run.code for run in runs),
+    }
+
+
+def _counted(origins: Iterable[str]) -> str:
+    counts = Counter(origin or "not recorded" for origin in origins).most_common()
+    return ", ".join(f"{one} ({n:,} {'run' if n == 1 else 'runs'})" for one, n in counts)
 
 
 def count_cores() -> int:
@@ -96,7 +105,8 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _cpu_name() -> str:
+@cache
+def cpu_name() -> str:
     """Return the CPU's model name where the system tells it, else its kind."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -75,6 +75,7 @@ class GNNClassifier(GraphClassifier):
     """
 
     clamp = False  # no row is held fixed in these networks
+    _with_biases: tuple[str, ...] = ("MLP", "DAGNN")
 
     def __init__(
         self,
@@ -187,8 +188,8 @@ class GNNClassifier(GraphClassifier):
         if self.architecture == "SGCN":
             spread = Spread(engine, self._scheme())
             return Decoupled(Linear(*sizes, **drawn), spread, ensembles=self.ensemble)
-        with_bias = self.architecture in ("MLP", "DAGNN")
-        f = Predictor(*sizes, n_hidden=self.n_hidden, bias=with_bias, **drawn)
+        has_biases = self.architecture in self._with_biases
+        f = Predictor(*sizes, n_hidden=self.n_hidden, bias=has_biases, **drawn)
         if self.architecture == "MLP":
             return f
         if self.architecture == "DAGNN":

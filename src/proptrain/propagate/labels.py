@@ -79,17 +79,17 @@ def equal_labels(
 ) -> NDArray[np.float32]:
     """Return for each node and class the number of known nodes within that many hops (n, C).
 
-    Scaled so that the whole has as much mass as there are known nodes: the loss stays a mean.
+    Soft labels with all weights w_ij = 1: a node i learns from each known j near it alike.
 
     A path of four nodes whose ends are labelled: each counts for the nodes within one hop.
 
     >>> from proptrain import PPR, LocalEngine, graph_from_edges
     >>> path = LocalEngine(graph_from_edges([(0, 1), (1, 2), (2, 3)]))
     >>> equal_labels(np.array([0, -1, -1, 1]), np.array([0, 3]), 2, path, hops=1)
-    array([[0.5, 0. ],
-           [0.5, 0. ],
-           [0. , 0.5],
-           [0. , 0.5]], dtype=float32)
+    array([[1., 0.],
+           [1., 0.],
+           [0., 1.],
+           [0., 1.]], dtype=float32)
     """
     known = np.flatnonzero(known) if np.asarray(known).dtype == bool else np.asarray(known)
     counts = np.zeros((len(labels), n_classes), dtype=np.float32)
@@ -101,4 +101,4 @@ def equal_labels(
         reach[part, np.arange(len(part))] = 1
         reached = engine.propagate(reach, scheme) > 0
         counts += reached @ one_hot(labels[part], np.arange(len(part)), n_classes)
-    return counts * np.float32(len(known) / counts.sum())
+    return counts

@@ -21,7 +21,6 @@ _OF_RUNS: dict[Kind, Callable[[Experiment, Sequence[Run]], Table]] = {
     "differences": differences_table,
     "epoch-time": epoch_time_table,
     "total-time": total_time_table,
-    "curve": curve_table,
     "box": box_table,
 }
 
@@ -39,4 +38,7 @@ def make_table(
         return statistics_table(experiment, datasets)
     if experiment.kind == "characteristics":
         return characteristics_table(experiment)
-    return _OF_RUNS[experiment.kind](experiment, runs_of(experiment, runs))
+    own = runs_of(experiment, runs)
+    if experiment.kind == "curve":
+        return curve_table(experiment, own, datasets)
+    return _OF_RUNS[experiment.kind](experiment, own)

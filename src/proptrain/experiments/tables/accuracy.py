@@ -21,7 +21,6 @@ from proptrain.experiments.grid import (
 from proptrain.experiments.paper import Published
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.samples import (
-    accuracies,
     epoch_ratio,
     paired,
     percentages,
@@ -32,7 +31,6 @@ from proptrain.experiments.statistics import (
     FEWEST,
     SIGNIFICANT,
     Estimate,
-    bootstrap_clusters,
     bootstrap_mean,
     paired_p_value,
 )
@@ -64,7 +62,7 @@ def accuracy_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
     header = ("data set", "method", "paper, %", "ours, %", "difference", "verdict", "runs")
     notes = (
         "Mean accuracy in per cent ± half the width of its 95 % bootstrap interval over the runs.",
-        *_comparison_notes(experiment, rows, runs),
+        *_comparison_notes(experiment, rows),
         *(_TEST_NOTE,) * bool(tests),
         *_cost_note(experiment, runs),
     )
@@ -86,9 +84,7 @@ def verdict(published: Published, ours: Estimate) -> str:
     return above if difference > 0 else below
 
 
-def _comparison_notes(
-    experiment: Experiment, rows: Sequence[tuple[str, ...]], runs: Sequence[Run]
-) -> tuple[str, ...]:
+def _comparison_notes(experiment: Experiment, rows: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Say what our numbers may be compared with, and where they differ."""
     if experiment.validation:
         return (
@@ -101,7 +97,7 @@ def _comparison_notes(
         "The paper's are over 100 runs.",
         "“inside”: our mean lies within the paper's half-width plus ours of the paper's mean. "
         f"Fewer than {FEWEST} runs are not judged.",
-        *_outside_note(rows, runs),
+        *_outside_note(rows),
     )
 
 
@@ -117,21 +113,16 @@ def _cost_note(experiment: Experiment, runs: Sequence[Run]) -> tuple[str, ...]:
     return (f"Epochs of PTA+ for one of PTA: {listed(ratios)}.",) if ratios else ()
 
 
-def _outside_note(rows: Iterable[tuple[str, ...]], runs: Sequence[Run]) -> tuple[str, ...]:
-    """Name the means that are not the paper's, with an interval that knows splits."""
-    outside = []
-    for dataset, method, *_, side, _ in rows:
-        if side in OUTSIDE:
-            splits = accuracies(select(runs, dataset, method)).values()
-            width = bootstrap_clusters(splits).half_width
-            outside.append(f"{method} on {dataset} ({side}; ± {width:.2f} by splits)")
+def _outside_note(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Name the means that are not the paper's."""
+    outside = [
+        f"{method} on {dataset} ({side})"
+        for dataset, method, *_, side, _ in rows
+        if side in OUTSIDE
+    ]
     if not outside:
         return ()
-    return (
-        f"Outside: {listed(outside)}. “By splits” is the half-width if whole splits are resampled: "
-        "runs on one split have much in common, which the paper's intervals, and ours beside them, "
-        f"leave out. What we know of the reasons is in {DEVIATIONS}.",
-    )
+    return (f"Outside: {listed(outside)}. What we know of the reasons is in {DEVIATIONS}.",)
 
 
 def _published(experiment: Experiment, dataset: str, method: str) -> Published | None:

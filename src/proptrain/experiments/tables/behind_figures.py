@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from proptrain.experiments.grid import MISSING, NO_RUNS, Table, plus_minus
+from proptrain.data.dataset import Dataset
+from proptrain.experiments.grid import MISSING, NO_RUNS, Table, counted, listed, plus_minus
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.samples import percentages, select, spreads
 from proptrain.experiments.specs import Experiment
 from proptrain.experiments.statistics import bootstrap_mean
 
 
-def curve_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
+def curve_table(
+    experiment: Experiment, runs: Sequence[Run], datasets: Mapping[str, Dataset]
+) -> Table:
     """Return mean accuracies at each point of the curves."""
     points = experiment.points
     rows = [
@@ -32,8 +36,36 @@ def curve_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
     notes = (
         f"Mean accuracy in per cent ± half the width of its 95 % interval, by {by}.",
         f"Runs behind each number: {_range(counts)} of {experiment.n_runs}.",
+        *_learnt_nothing_note(experiment, runs, datasets),
     )
     return Table(experiment.heading, header, tuple(rows), notes, n_labels=2)
+
+
+def _learnt_nothing_note(
+    experiment: Experiment, runs: Sequence[Run], datasets: Mapping[str, Dataset]
+) -> tuple[str, ...]:
+    """Name the runs that stopped before they had learnt anything; a few of them move a mean far."""
+    shares = {name: _commonest_share(dataset.labels) for name, dataset in datasets.items()}
+    told = [
+        f"{counted(n_lost, 'run')} of {method} on {dataset} at {experiment.tell(point)}"
+        for method in experiment.methods
+        for dataset in shares
+        for point in experiment.points
+        if (
+            n_lost := sum(
+                run.accuracy <= shares[dataset] for run in select(runs, dataset, method, point)
+            )
+        )
+    ]
+    if not told:
+        return ()
+    return (
+        f"In the means, though they told no more than the commonest class would: {listed(told)}.",
+    )
+
+
+def _commonest_share(labels: NDArray[np.int64]) -> float:
+    return float(np.bincount(labels[labels >= 0]).max() / np.count_nonzero(labels >= 0))
 
 
 def _range(counts: Sequence[int]) -> str:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations
 
 from proptrain.experiments import paper
-from proptrain.experiments.grid import MISSING, NO_RUNS, Table
+from proptrain.experiments.grid import MISSING, NO_RUNS, Table, signed
 from proptrain.experiments.protocol import Run
-from proptrain.experiments.samples import median_of, seconds_per_epoch, select, speed_up
+from proptrain.experiments.samples import (
+    log_speed_ups,
+    median_of,
+    seconds_per_epoch,
+    select,
+    speed_up,
+)
 from proptrain.experiments.specs import Experiment
+from proptrain.experiments.statistics import FEWEST, bootstrap_clusters
+from proptrain.experiments.tables.accuracy import TOO_FEW
+
+_NOT_COMPARED = (MISSING, MISSING)
 
 
 def epoch_time_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
@@ -52,27 +62,44 @@ def _time_table(
     for dataset in experiment.datasets:
         own = {method: select(runs, dataset, method) for method in experiment.methods}
         theirs = {method: published.get(method, {}).get(dataset, math.nan) for method in own}
-        ours = {method: median_of(measure, timed) for method, timed in own.items()}
         for method, timed in own.items():
-            told = _time(ours[method], unit) if timed else NO_RUNS
+            ours = _time(median_of(measure, timed), unit) if timed else NO_RUNS
             done = f"{len(timed)} of {experiment.n_runs}"
-            rows.append((dataset, method, _time(theirs[method], unit), told, done))
+            rows.append((dataset, method, _time(theirs[method], unit), ours, *_NOT_COMPARED, done))
         for slow, fast in combinations(experiment.methods, 2):
-            ratios = (_ratio(speed_up(times[slow], times[fast])) for times in (theirs, ours))
-            rows.append((dataset, f"{slow} / {fast}", *ratios, ""))
-    header = ("data set", "method", "paper, on a GPU", "ours", "runs")
+            logs = log_speed_ups(own[slow], own[fast], measure).values()
+            cells = _ratio_cells(speed_up(theirs[slow], theirs[fast]), logs)
+            rows.append((dataset, f"{slow} / {fast}", *cells, ""))
+    header = ("data set", "method", "paper, on a GPU", "ours", "difference", "verdict", "runs")
     notes = (
         what,
-        "Our runs were made one at a time; that other programs ran on the machine cannot be "
-        "excluded.",
-        "Times on different machines cannot be compared, only their ratios: hence no verdict.",
+        "Our runs were made one at a time, in one thread each; that other programs ran on the "
+        "machine cannot be excluded.",
+        "Times on different machines cannot be compared, only their ratios. Ours are geometric "
+        "means over the pairs of runs on one split, with their 95 % intervals over the splits: "
+        "“inside” if the paper's lies in it.",
     )
     return Table(experiment.heading, header, tuple(rows), notes, n_labels=2)
 
 
+def _ratio_cells(theirs: float, logs: Collection[Sequence[float]]) -> tuple[str, ...]:
+    """Return the paper's ratio and ours, by how much ours is more, and whether that is chance."""
+    told = MISSING if math.isnan(theirs) else f"{theirs:.1f} ×"
+    if not logs:
+        return told, MISSING, *_NOT_COMPARED
+    estimate = bootstrap_clusters(logs)
+    ours, low, high = map(math.exp, (estimate.mean, estimate.low, estimate.high))
+    interval = "" if math.isnan(low) else f" [{low:.1f}, {high:.1f}]"
+    if math.isnan(theirs):
+        return told, f"{ours:.1f} ×{interval}", *_NOT_COMPARED
+    if len(logs) < FEWEST:
+        verdict = TOO_FEW
+    elif low <= theirs <= high:
+        verdict = "inside"
+    else:
+        verdict = "smaller" if high < theirs else "larger"
+    return told, f"{ours:.1f} ×{interval}", f"{signed(ours - theirs, 1)} ×", verdict
+
+
 def _time(value: float, unit: str) -> str:
     return MISSING if math.isnan(value) else f"{value:.2f} {unit}"
-
-
-def _ratio(value: float) -> str:
-    return MISSING if math.isnan(value) else f"{value:.1f} ×"
