@@ -91,6 +91,19 @@ def test_boxes_are_labelled_with_method_and_runs() -> None:
     assert "no runs yet" not in words
 
 
+def test_a_run_far_below_flattens_no_box_and_is_counted() -> None:
+    experiment = replace(few("initialisation", "cora_ml"), n_runs=20)
+    runs = runs_for(experiment, lambda task: 80 + wobble(task))
+    place = next(i for i, run in enumerate(runs) if run.method == "PTD")
+    lost = [*runs[:place], replace(runs[place], accuracy=0.4), *runs[place + 1 :]]
+    whole, cut = (make_figure(experiment, some) for some in (runs, lost))
+    assert "↓ 1" in texts(cut)
+    assert not any("↓" in word for word in texts(whole))
+    numbers = [float(word) for word in texts(cut) if re.fullmatch(r"\d+(\.\d+)?", word)]
+    assert min(numbers) > 70  # on the axis
+    assert "40.0" in ET.fromstring(cut).findtext(".//{*}desc", "")  # those who hear it are told
+
+
 def turned_words(figure: str) -> list[str]:
     root = ET.fromstring(figure)
     turned = [

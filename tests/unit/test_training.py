@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -912,6 +913,16 @@ def test_imports_point_one_way(folder, forbidden):
             home = f"proptrain.{part}"
             assert name != home, f"{folder}/{path} imports {name}"
             assert not name.startswith(f"{home}."), f"{folder}/{path} imports {name}"
+
+
+def test_there_is_one_epoch_loop():
+    loops = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if re.search(r"\.backward\(|learner\.step\(", path.read_text())
+    }
+    # One loop, and two that know what a step is: on all nodes at once, and in batches.
+    assert loops == {"train/loop.py", "train/learner.py", "train/batches.py"}
 
 
 def test_nothing_imports_the_commands():

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.cbook import boxplot_stats
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -76,8 +77,8 @@ def caption_of(experiment: Experiment) -> str:
     if experiment.kind == "box":
         return (
             "Boxes hold the middle half of the runs, the thick line is their median; whiskers "
-            "reach to the last run within 1.5 boxes' heights, rings are runs beyond; n is the "
-            "number of runs."
+            "reach to the last run within 1.5 boxes' heights, rings are runs beyond, and an arrow "
+            "with a number says how many lie below what is drawn; n is the number of runs."
         )
     own_rate = " The dashed upright line is the graph's own rate of noise."
     return (
@@ -213,6 +214,7 @@ def _draw_boxes(axes: Axes, samples: Mapping[str, Sequence[float]], *, upright: 
             flierprops={"marker": "o", "markersize": 3, "markeredgecolor": INK, "alpha": 0.6},
         )
     _finish(axes, empty=not filled)
+    _leave_out_far_below(axes, filled)
     labels = [
         _box_label(shortened(method), len(sample), upright=upright)
         for method, sample in samples.items()
@@ -220,6 +222,30 @@ def _draw_boxes(axes: Axes, samples: Mapping[str, Sequence[float]], *, upright: 
     axes.set_xticks(range(len(labels)), labels, rotation=90 if upright else 0)
     axes.set_xlim(-0.6, len(labels) - 0.4)
     axes.grid(axis="x", visible=False)
+
+
+def _leave_out_far_below(axes: Axes, samples: Mapping[int, Sequence[float]]) -> None:
+    """End the panel below its lowest whisker: a few runs far beyond would flatten every box.
+
+    An arrow at the edge says how many of a box's runs lie there.
+    """
+    if not samples:
+        return
+    boxes = [whiskers for sample in samples.values() for whiskers in boxplot_stats(sample)]
+    floor, top = min(box["whislo"] for box in boxes), axes.get_ylim()[1]
+    floor -= 0.12 * (top - floor)  # with room for what is written there
+    if axes.get_ylim()[0] >= floor:
+        return
+    axes.set_ylim(floor, top)
+    for place, sample in samples.items():
+        if n_below := sum(value < floor for value in sample):
+            axes.annotate(
+                f"↓ {n_below}",
+                (place, 0),
+                xycoords=axes.get_xaxis_transform(),
+                xytext=(6, 3),  # beside the rings and whiskers, which are in the middle
+                textcoords="offset points",
+            )
 
 
 def _must_stand(names: Sequence[str]) -> bool:
