@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from reliability.hell_cases import ordinary
@@ -219,6 +220,19 @@ def test_no_graph_is_made_of_masked_entries(make):
         GraphError, match=r"must have no masked entries, but [\d,]+ of .* Fill them"
     ):
         make()
+
+
+def test_a_mask_is_one_of_numpys_and_no_attribute_of_that_name():
+    given = ordinary()
+    features = pd.DataFrame({"_mask": given.X[:, 0], "b": given.X[:, 1]})
+    fitted = PTAClassifier(max_epochs=2, random_state=0).fit(features, given.y, graph=given.graph)
+    wanted = fitted.predict_proba()
+    fitted.fit(features.to_numpy(), given.y, graph=given.graph)
+    np.testing.assert_array_equal(fitted.predict_proba(), wanted)
+    with pytest.raises(LabelError, match="must be node indices or a mask over the 48 nodes"):
+        fitted.fit(given.X, given.y, stopping=pd.array([0, None]))
+    with pytest.raises(LabelError, match="must be whole class codes"):
+        Dataset(Graph(given.graph), given.X, pd.array([None] * 48, dtype="Int64"))
 
 
 def test_masked_labels_are_hidden():

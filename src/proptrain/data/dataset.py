@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph, freeze
-from proptrain.data.sound import sound_matrix
+from proptrain.data.sound import mask_of, sound_matrix
 from proptrain.errors import InvalidInputError, LabelError
 
 Features: TypeAlias = "NDArray[np.float32] | sp.csr_array"
@@ -133,7 +133,7 @@ def _checked_codes(labels: Any) -> NDArray[np.int64]:
             f"{codes.shape} and dtype {codes.dtype}. encode_labels makes them from any labels."
         )
     codes = codes.astype(np.int64)
-    codes[np.ma.getmask(labels)] = UNLABELLED
+    codes[mask_of(labels)] = UNLABELLED
     return codes
 
 

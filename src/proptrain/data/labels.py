@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.indices import in_native_order, off_torch
 from proptrain.data.names import check_lengths
+from proptrain.data.sound import mask_of
 from proptrain.errors import LabelError
 
 
@@ -56,10 +57,11 @@ def told_labels(values: Any) -> Any:
     >>> told_labels(np.ma.masked_array([3, 4], mask=[False, True]))
     array([3, None], dtype=object)
     """
-    if not isinstance(values, np.ma.MaskedArray):
+    masked = mask_of(values)
+    if not np.any(masked):
         return off_torch(values)
     labels = np.array(values.data, dtype=object)
-    labels[np.ma.getmask(values)] = None
+    labels[masked] = None
     return labels
 
 

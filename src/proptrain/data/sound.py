@@ -56,13 +56,24 @@ def check_unmasked(
     ...     print(str(error)[:56])
     Edges must have no masked entries, but 1 of 2 is masked.
     """
-    n_masked = int(np.sum(np.ma.getmask(values)))
+    n_masked = int(np.sum(mask_of(values)))
     if n_masked:
         raise error(
             f"{what} must have no masked entries, but {n_masked:,} of {values.size:,} "
             f"{'is' if n_masked == 1 else 'are'} masked. Fill them with what is right there, by "
             "values.filled(...), or leave them out."
         )
+
+
+def mask_of(values: Any) -> Any:
+    """Return the mask of NumPy's masked arrays, and for whatever else one that masks nothing.
+
+    `np.ma.getmask` takes any ``_mask`` for one: pandas' arrays have it, and a column may.
+
+    >>> mask_of(np.ma.masked_equal([1, 2], 2)), bool(mask_of([1, 2]))
+    (array([False,  True]), False)
+    """
+    return np.ma.getmask(values) if isinstance(values, np.ma.MaskedArray) else np.ma.nomask
 
 
 def _fault_of_compressed(matrix: Any) -> str:
