@@ -42,6 +42,7 @@ from proptrain.model_json import (
     array_to_json,
     parameters_to_json,
     table_from_json,
+    table_to_json,
 )
 from proptrain.persistence import SavedModel, parse_arrays, parse_encoder
 from proptrain.reading import parse_json, read_whole
@@ -132,7 +133,7 @@ def save_disk_model(
             "best_epoch": fitted.trained.best_epoch,
             "batch_size": fitted.batch_size,
             "n_nodes": graph.n_nodes,
-            "table": table,
+            "table": table_to_json(table),
             "files": {path.name: checksum_of(path) for path in sorted(place.iterdir())},
         }
         (place / DESCRIPTION).write_text(json.dumps(description, ensure_ascii=False, indent=1))

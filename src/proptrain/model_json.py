@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.data.names import check_lengths, check_text
-from proptrain.errors import FileFormatError, InvalidInputError
+from proptrain.errors import FileFormatError, InvalidInputError, ProptrainError
 from proptrain.propagate import schemes
 
 _SCHEMES: dict[str, Any] = {
@@ -80,15 +80,23 @@ def array_from_json(written: dict[str, Any]) -> NDArray[Any]:
 
 def ids_to_json(ids: NDArray[Any]) -> dict[str, Any]:
     """Return node ids as JSON holds them, if each is that of one node."""
-    _check_distinct(ids)
-    return array_to_json(ids)
+    written = array_to_json(ids)
+    _check_distinct(written["values"])
+    return written
 
 
 def ids_from_json(written: dict[str, Any]) -> NDArray[Any]:
     """Return what `ids_to_json` was given."""
     ids = array_from_json(written)
-    _check_distinct(ids)  # as they are now: NumPy drops a 0 at the end of text, and rounds numbers
+    # As they are now: NumPy drops a 0 at the end of text, and rounds numbers.
+    _check_distinct(ids.tolist())
     return ids
+
+
+def table_to_json(table: Any) -> dict[str, Any] | None:
+    """Return how tables were read, if there were any, as `table_from_json` will take it."""
+    advice = 'Give None, or the like of {"id": "id", "label": "topic", "features": ["year"]}.'
+    return _checked_table(table, InvalidInputError, advice)
 
 
 def table_from_json(table: Any) -> dict[str, Any] | None:
@@ -97,23 +105,26 @@ def table_from_json(table: Any) -> dict[str, Any] | None:
     >>> table_from_json({"id": "id", "label": "topic", "features": ["size", "words"]})["id"]
     'id'
     """
+    return _checked_table(table, FileFormatError, "Fit and save the model again.")
+
+
+def _checked_table(table: Any, error: type[ProptrainError], advice: str) -> dict[str, Any] | None:
     if table is None:
         return None
     if not isinstance(table, dict):
-        raise FileFormatError(f"table must be a JSON object or null, got {table!r}.")
+        raise error(f"table must be a JSON object or null, got {table!r}. {advice}")
     names = table.get("features", [])
     are_texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
     are_texts &= isinstance(table.get("id"), str) and isinstance(table.get("label"), str | None)
     if not are_texts:
-        raise FileFormatError(
+        raise error(
             "table must name columns of a node table, id and label by a text and features by a "
-            "list of texts, but does not. Fit and save the model again."
+            f"list of texts, but does not. {advice}"
         )
     return table
 
 
-def _check_distinct(ids: NDArray[Any]) -> None:
-    values = ids.tolist()
+def _check_distinct(values: list[Any]) -> None:
     if len(set(values)) < len(values):
         first = next(value for value, count in Counter(values).items() if count > 1)
         raise InvalidInputError(

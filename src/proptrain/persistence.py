@@ -62,6 +62,7 @@ from proptrain.model_json import (
     parameters_from_json,
     parameters_to_json,
     table_from_json,
+    table_to_json,
 )
 from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
@@ -127,7 +128,7 @@ def save_model(
             name: int(getattr(estimator, name)) for name in NUMBERS if hasattr(estimator, name)
         },
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
-        "table": table,
+        "table": table_to_json(table),
     }
     contents = _contents_of(estimator, node_ids, encoder)
     description["files"] = {name: _sha256(content) for name, content in contents.items()}
@@ -274,6 +275,11 @@ def _contents_of(estimator: Any, node_ids: NDArray[Any] | None, encoder: Any) ->
     arrays = {name: np.ascontiguousarray(a) for name, a in arrays_of(estimator).items()}
     contents = {"arrays.safetensors": save(arrays)}
     if node_ids is not None:
+        if np.shape(node_ids) != (estimator.graph_.n_nodes,):
+            raise InvalidInputError(
+                f"node_ids must name each of the {estimator.graph_.n_nodes:,} nodes, got an array "
+                f"of shape {np.shape(node_ids)}."
+            )
         contents["nodes.json"] = _json_bytes(ids_to_json(node_ids))
     if encoder is not None:
         import skops.io

@@ -361,6 +361,13 @@ def test_a_model_comes_back_as_it_was(model):
         check_model_output(model.folder, overwrite=False)
 
 
+def test_a_model_that_could_not_be_loaded_is_not_saved(cora, model, tmp_path):
+    given = (PTAClassifier(), model.fitted, DiskGraph(cora.folder / "graph"))
+    with pytest.raises(InvalidInputError, match="table must name columns"):
+        save_disk_model(tmp_path / "other", *given, table={"x": 1})
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("name", ["predictions.npy", "weights.safetensors", "given.npy"])
 def test_a_damaged_model_is_noticed(model, name):
     path = model.folder / name

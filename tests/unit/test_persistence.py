@@ -602,10 +602,29 @@ def test_node_ids_of_which_two_are_one_or_no_text(model, dtype, ids, match):
         load_model(model)
 
 
-@pytest.mark.parametrize("ids", [["a"] * 8, [*"abcdefg", "\udcff"]])
-def test_node_ids_that_could_not_be_loaded_are_not_saved(tmp_path, ids):
-    with pytest.raises(InvalidInputError, match=r"must differ|half of a letter: '\\udcff'"):
+@pytest.mark.parametrize(
+    ("ids", "match"),
+    [
+        (["a"] * 8, "must differ, but 'a'"),
+        ([*"abcdefg", "\udcff"], r"half of a letter: '\\udcff'"),
+        ([*"abc"], r"must name each of the 8 nodes, got an array of shape \(3,\)"),
+        ([[n] for n in range(8)], r"must name each of the 8 nodes, got .* \(8, 1\)"),
+        (np.array([*[[n] for n in range(7)], "a"], dtype=object), "to be saved, got list, str"),
+        ([None] * 8, "must be text or numbers to be saved, got NoneType"),
+    ],
+)
+def test_node_ids_that_could_not_be_loaded_are_not_saved(tmp_path, ids, match):
+    with pytest.raises(InvalidInputError, match=match):
         save_model(tmp_path / "model", fitted(), node_ids=np.array(ids))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "table", [{"x": 1}, {}, {"id": "id", "features": "size"}, {"id": "id", "label": 1}, ["id"]]
+)
+def test_a_table_that_could_not_be_loaded_is_not_saved(tmp_path, table):
+    with pytest.raises(InvalidInputError, match=r"table must .*\. Give None, or the like of"):
+        save_model(tmp_path / "model", fitted(), table=table)
     assert not list(tmp_path.iterdir())
 
 
