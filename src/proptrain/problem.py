@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -17,6 +16,7 @@ from proptrain.data.convert import as_graph
 from proptrain.data.dataset import Features
 from proptrain.data.disk import decoded
 from proptrain.data.graph import Graph
+from proptrain.data.indices import off_torch
 from proptrain.data.knn import knn_graph
 from proptrain.data.labels import encode_labels, told_labels
 from proptrain.data.sound import check_unmasked
@@ -198,8 +198,30 @@ def accuracy_on(y: Any, told: NDArray[Any], unlabelled: Any, weights: Any = None
     # Classes of several types are text.
     is_text = told.dtype.kind == "U"
     labels = np.array([str(name) if is_text else name for name in names], dtype=object)[codes]
-    counted = None if weights is None else np.asarray(weights)[known]
-    return float(accuracy_score(known[known], (labels == told)[known], sample_weight=counted))
+    return float(np.average((labels == told)[known], weights=_counted(weights, known)))
+
+
+def _counted(weights: Any, known: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+    """Return how much each labelled node counts."""
+    if weights is None:
+        return None
+    check_unmasked(weights, "sample_weight")
+    try:
+        given = np.asarray(off_torch(weights))
+    except ValueError:  # rows of different lengths
+        given = np.array(None)
+    if given.shape != known.shape or given.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"sample_weight must be a number for each of the {len(known):,} nodes, shape "
+            f"{known.shape}, got shape {given.shape} and dtype {given.dtype}."
+        )
+    counted = given[known].astype(np.float64)
+    if not (np.isfinite(counted).all() and counted.min() >= 0 < counted.max()):
+        raise InvalidInputError(
+            "sample_weight must be finite, 0 or more, and above 0 for some of the labelled nodes, "
+            f"got {counted.min()} to {counted.max()}."
+        )
+    return counted
 
 
 def one_column(y: Any) -> Any:

@@ -77,8 +77,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         labels = np.full(n_nodes, None, dtype=object)
         labels[numbers] = given
-        is_pipeline = isinstance(self.estimator, Pipeline)
-        step = f"{self.estimator.steps[-1][0]}__" if is_pipeline else ""
+        step = f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
         fitted = clone(self.estimator).fit(self.features, labels, **{f"{step}graph": self.graph})
         self.estimator_ = fitted
         self.classes_ = fitted.classes_
@@ -87,8 +86,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, nodes: Any) -> NDArray[np.float64]:
         """Return class probabilities (m, C) of the nodes with these numbers, by the graph."""
         check_is_fitted(self)
-        is_pipeline = isinstance(self.estimator_, Pipeline)
-        told = (self.estimator_[-1] if is_pipeline else self.estimator_).label_distributions_
+        told = _classifier_in(self.estimator_).label_distributions_
         return np.asarray(told[_checked_numbers(nodes, len(told))])
 
     def predict(self, nodes: Any) -> NDArray[Any]:
@@ -105,8 +103,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> path.fit([0, 3], ["left", "right"]).score([1, 2], [None, "left"])
         0.0
         """
-        is_pipeline = isinstance(self.estimator, Pipeline)
-        marker = (self.estimator[-1] if is_pipeline else self.estimator).unlabelled
+        marker = _classifier_in(self.estimator).unlabelled
         return accuracy_on(y, self.predict(nodes), marker, sample_weight)
 
     def _count_nodes(self) -> int:
@@ -163,7 +160,7 @@ class LabelFolds:
         groups: Any = None,  # noqa: ARG002 - as above
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the rows to fit to and the rows to test, for each fold of the labels y (n,)."""
-        codes, _ = encode_labels(y, unlabelled=self.unlabelled)
+        codes, _ = encode_labels(one_column(y), unlabelled=self.unlabelled)
         known = np.flatnonzero(codes >= 0)
         check_seed(self.seed)
         folds = deal_folds(codes[known], self.n_splits, np.random.RandomState(self.seed))
@@ -180,6 +177,11 @@ class LabelFolds:
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
         """Return the number of folds, whatever X (n, 1) and y (n,) are."""
         return self.n_splits
+
+
+def _classifier_in(estimator: Any) -> Any:
+    """Return what a Pipeline ends in; what is none, itself."""
+    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 def _checked_numbers(nodes: Any, n_nodes: int) -> NDArray[np.int64]:

@@ -114,6 +114,37 @@ def test_only_labelled_nodes_are_scored(names, text):
     assert weighted == pytest.approx(np.average(right[known], weights=weights[known]))
 
 
+def test_a_label_is_the_same_whatever_other_labels_are_scored():
+    labels = [1.0, 0.5, "b", None]
+    told = LabelPropagationClassifier().fit(None, labels, graph=[(0, 1), (1, 2), (2, 3), (3, 0)])
+    assert told.classes_.tolist() == ["0.5", "1", "b"]
+    for part in ([1.0, 0.5, "b", None], [1.0, None, None, None], [1, 0.5, None, None]):
+        assert told.score(None, part) == told.score(None, np.array(part, dtype=object)) == 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 2], r"a number for each of the 3 nodes, shape \(3,\), got shape \(2,\)"),
+        ([[1], [2], [3]], r"got shape \(3, 1\)"),
+        ([1, [2, 3], 4], r"got shape \(\) and dtype object"),
+        (1, r"got shape \(\)"),
+        (["1", "2", "3"], "dtype <U1"),
+        ([1, None, 3], "dtype object"),
+        ([0, 7, 0], "above 0 for some of the labelled nodes, got 0.0 to 0.0"),
+        ([1, 2, np.nan], "be finite, .* got nan to nan"),
+        ([-1, 2, 3], "be finite, 0 or more, .* got -1.0 to 3.0"),
+        (np.ma.masked_equal([1, 2, 3], 3), "have no masked entries"),
+    ],
+)
+def test_weights_of_a_score_that_are_none_are_told(weights, message):
+    told = LabelPropagationClassifier().fit(None, ["a", None, "b"], graph=[(0, 1), (1, 2), (2, 0)])
+    with pytest.raises(InvalidInputError, match=f"^sample_weight must .*{message}"):
+        told.score(None, ["a", None, "b"], sample_weight=weights)
+    of_torch = torch.tensor([1.0, 0, 3], requires_grad=True)
+    assert told.score(None, ["a", None, "a"], sample_weight=of_torch) == 0.25
+
+
 def test_what_cannot_be_scored_is_told():
     with pytest.raises(LabelError, match="one label for each of the 48 nodes, got 47"):
         _fitted().score(None, ordinary().y[:-1])

@@ -120,6 +120,11 @@ def test_bytes_and_other_markers_are_read_in_a_search_too():
     pipeline = Pipeline([("scale", StandardScaler()), ("pta", pta(unlabelled=7))])
     y = np.where(Y < 0, 7, Y)
     assert on_graph(pipeline).fit(NODES, y).score(NODES, y) > 0.8
+    names = [[b"a", b"b", b" "][code] for code in Y]
+    for ours, wanted in zip(
+        LabelFolds(3).split(None, names), LabelFolds(3).split(None, Y), strict=True
+    ):
+        np.testing.assert_array_equal(ours[1], wanted[1])
 
 
 def test_any_labels_will_do_and_label_propagation_needs_no_features():

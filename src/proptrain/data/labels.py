@@ -23,8 +23,8 @@ def encode_labels(
     Labels, shape (n,), may be text, numbers or booleans, in a list, a NumPy array or a pandas
     column. Unlabelled are the marker ``unlabelled`` (also as text), None, NaN, pandas' NA, blank
     text and what an array masks. Returned are the codes, shape (n,), and the names of the C
-    classes, which are plain Python values that differ as text; floats become integers if all of
-    them are whole, since a gap turns a column of integers into floats.
+    classes, which are plain Python values that differ as text; whole floats become integers, since
+    a gap turns a column of integers into floats.
 
     >>> codes, names = encode_labels(["spam", None, "ham", "spam"])
     >>> codes.tolist(), names
@@ -111,11 +111,7 @@ def _one_dimensional(values: Any) -> Any:
 
 def _plain_values(distinct: Any) -> list[Hashable]:
     """List the distinct labels as Python's own values, whole floats as integers."""
-    plain = [v.item() if isinstance(v, np.generic) else v for v in distinct]
-    floats = [v for v in plain if isinstance(v, float)]
-    if all(v.is_integer() for v in floats):
-        return [int(v) if isinstance(v, float) else v for v in plain]
-    return plain
+    return [_whole(v.item() if isinstance(v, np.generic) else v) for v in distinct]
 
 
 def _is_unlabelled(name: Hashable, marker: Hashable) -> bool:
@@ -124,14 +120,13 @@ def _is_unlabelled(name: Hashable, marker: Hashable) -> bool:
     if not isinstance(marker, Real | str):  # None or NA: those are missing anyway
         return False
     if isinstance(name, str):  # NumPy makes text of a list with text and -1 in it
-        return name.strip() == _text_of(marker)
+        return name.strip() == str(_whole(marker))
     # In Python False == 0 and True == 1; a marker 0 or 1 must not swallow a class of booleans.
     return isinstance(name, bool) == isinstance(marker, bool) and name == marker
 
 
-def _text_of(marker: Any) -> str:
-    is_whole = isinstance(marker, float) and marker.is_integer()
-    return str(int(marker)) if is_whole else str(marker)
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _sort_key(known: list[Hashable], names: list[Hashable]) -> Any:
