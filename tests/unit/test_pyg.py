@@ -146,6 +146,32 @@ def test_a_batch_without_nodes_a_compiled_loss_and_scores_of_any_finite_size_do(
     assert torch.isfinite(PTLoss()(torch.tensor([[1e30, -1e30]]), torch.tensor([[0.0, 1.0]])))
 
 
+def test_soft_labels_may_be_negative_by_rounding_or_sparse():
+    scores = torch.arange(6.0).reshape(3, 2).requires_grad_()
+    soft_labels = torch.tensor([[1.0, 0], [0, 0], [0.5, 3]])
+    loss = PTLoss()
+    wanted = loss(scores, soft_labels)
+    gradient = torch.autograd.grad(wanted, scores)[0]
+    for other in (soft_labels - 1e-9, soft_labels.double() - 1e-9, soft_labels.to_sparse()):
+        got = loss(scores, other)
+        torch.testing.assert_close(got.float(), wanted)
+        torch.testing.assert_close(torch.autograd.grad(got, scores)[0], gradient)
+
+
+def test_the_loss_goes_where_no_numbers_can_be_looked_at():
+    scores, soft_labels, loss = torch.randn(5, 4, 3), torch.rand(5, 4, 3), PTLoss()
+    each = torch.func.vmap(loss)(scores, soft_labels)
+    torch.testing.assert_close(each, torch.stack([*map(loss, scores, soft_labels)]))
+    assert loss(scores[0].to("meta"), soft_labels[0].to("meta")).is_meta
+
+
+def test_a_sum_beyond_float16_is_told():
+    scores, soft_labels = torch.zeros(200, 2, dtype=torch.float16), torch.full((200, 2), 1e3)
+    with pytest.raises(TrainingError, match=r"in epoch 3 it is inf: .* Give scores\.float\(\)"):
+        PTLoss()(scores, soft_labels.half(), 3)
+    assert PTLoss()(scores.float(), soft_labels.half()) > 0
+
+
 def test_the_example_learns_and_its_ensemble_is_better():
     example = runpy.run_path(str(EXAMPLE))
     alone, together = example["run"](epochs=60)

@@ -10,6 +10,9 @@ from torch import nn
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.train.weighting import Adaptive, Weighting, check_shape, weights_of
 
+_ROUNDING = 1e-6
+"""By how much of the largest, or of 1, a soft label may be negative."""
+
 
 def soft_label_loss(
     log_probabilities: torch.Tensor, soft_labels: torch.Tensor, weights: torch.Tensor | None = None
@@ -74,7 +77,8 @@ class PTLoss(nn.Module):
     ) -> torch.Tensor:
         """Return the loss of scores (n, C) before their softmax, given the soft labels (n, C).
 
-        It is finite, or an error says why not.
+        It is finite, or an error says why not. To look at it waits for a GPU, once a call. Where
+        no number can be looked at, as within `torch.compile` and `torch.func.vmap`, none is.
         """
         if scores.shape != soft_labels.shape:
             raise InvalidInputError(
@@ -82,25 +86,36 @@ class PTLoss(nn.Module):
                 f"{tuple(scores.shape)} and {tuple(soft_labels.shape)}. Take the soft labels of "
                 "the same nodes, of a mini-batch for instance."
             )
+        if soft_labels.layout is not torch.strided:  # sparse ones leave scores without a gradient
+            soft_labels = soft_labels.to_dense()
         log_f = torch.log_softmax(scores, dim=1)
         weights = weights_of(self.weighting, log_f.detach().exp(), epoch)
         scale = self.loss_weight / scores.shape[1]
         loss = scale * soft_label_loss(log_f, soft_labels, weights)
-        if not torch.compiler.is_compiling():  # which has no numbers to look at
-            _check_soft_labels(soft_labels)
-            finite(float(loss.detach()), epoch)
+        _check_numbers(loss.detach(), soft_labels.detach(), epoch)
         return loss
 
 
-def _check_soft_labels(soft_labels: torch.Tensor) -> None:
-    """Raise unless soft labels are finite and not negative, which would have a network unlearn."""
-    if not soft_labels.numel():
+def _check_numbers(loss: torch.Tensor, soft_labels: torch.Tensor, epoch: int) -> None:
+    """Raise unless loss and soft labels are finite, and none negative: a network would unlearn."""
+    if torch.compiler.is_compiling() or not soft_labels.numel():
         return
-    least, most = (float(one) for one in torch.aminmax(soft_labels.detach()))  # NaN if there is one
-    if not (least >= 0 and most < math.inf):
-        got = most if least >= 0 else least
+    try:  # all in one, since each transfer waits for a GPU
+        told = torch.stack([loss, *torch.aminmax(soft_labels)]).tolist()
+    except RuntimeError:  # torch.func.vmap and the device meta have no numbers to tell
+        return
+    total, least, most = told  # NaN if a soft label is
+    is_least_right = least >= -_ROUNDING * max(1, most)
+    if not (is_least_right and most < math.inf):
+        got = most if is_least_right else least
         raise InvalidInputError(
             f"Soft labels must be finite numbers, 0 or more, got {got:.3g}. "
             "AddSoftLabels and propagate_labels make them so; of a node of which nothing is known "
             "all are 0."
         )
+    if math.isinf(total) and loss.dtype == torch.float16:
+        raise TrainingError(
+            f"Training must have a finite loss, but in epoch {epoch} it is {total}: a sum over "
+            "nodes soon leaves float16, whose largest number is 65,504. Give scores.float()."
+        )
+    finite(total, epoch)
