@@ -172,6 +172,14 @@ def test_tensors_with_a_gradient_are_taken_as_any_other(dtype):
     np.testing.assert_array_equal(got.predict_proba(X + 1), got.predict_proba((X + 1).detach()))
 
 
+def test_edges_of_new_nodes_may_be_tensors_too():
+    told = LabelPropagationClassifier().fit(None, ["a", "b", None], graph=[(0, 1), (1, 2), (2, 0)])
+    assert told.predict(edges=torch.tensor([[3, 0], [4, 1]])).tolist() == ["a", "b"]
+    for edges in (torch.tensor([[3.0, 0]], requires_grad=True), torch.eye(3).to_sparse()):
+        with pytest.raises(GraphError, match="Edges of new nodes must be pairs of whole node"):
+            told.predict(edges=edges)
+
+
 # --- numbers that would fill memory -----------------------------------------------------------
 
 
@@ -221,9 +229,15 @@ def test_more_nodes_than_a_graph_can_have_are_told(make):
 )
 def test_more_nodes_than_memory_holds_are_told_before_it_is_full(make, monkeypatch):
     monkeypatch.setattr("proptrain.data.graph.available_memory", lambda: 10**9)
-    told = r"2,000,000,000 nodes, .* takes 32 GB .* 1 GB are left\. If .* gaps .*\.read_tables"
+    told = r"2,000,000,000 nodes, .* takes 24 GB .* 1 GB are left\. If .* gaps .*\.read_tables"
     with pytest.raises(NotEnoughMemoryError, match=told):
         make()
+
+
+def test_what_memory_may_just_hold_is_not_refused(monkeypatch):
+    monkeypatch.setattr("proptrain.data.graph._LITTLE", 0)
+    monkeypatch.setattr("proptrain.data.graph.available_memory", lambda: 13_000)
+    assert Graph(sp.coo_array((1000, 1000))).n_nodes == 1000
 
 
 def test_fewer_nodes_than_none_are_told():

@@ -215,7 +215,7 @@ def test_unknown_ids_are_named_with_their_rows(tmp_path):
             {"a": [10, 20], "b": [20, 10], "w": [1, 1e300]},
             {},
             {"weight": "w"},
-            r"must be numbers below 3\.4e38, but .* holds 1e\+300 in row 2\. Correct them",
+            r"must be numbers of at most 3\.4e38 in size, .* holds 1e\+300 in row 2\. Correct them",
         ),
         ({"a": [10], "b": [20], "w": ["-inf"]}, {}, {"weight": "w"}, "holds '-inf' in row 1"),
         ({"a": [10], "b": [20]}, {}, {"kinds": {"id": "text"}}, "not among the feature columns"),
@@ -239,6 +239,11 @@ def test_other_refusals():
     levels = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "id"), ("a", "x")]))
     with pytest.raises(TableError, match=r"one name, .* 2 levels of names, such as \('a', 'id'\)"):
         read_table(levels)
+    for empty in (levels.iloc[:, :0], pd.DataFrame(index=[0])):
+        with pytest.raises(TableError, match="must have columns, but the given DataFrame has none"):
+            read_table(empty)
+    with pytest.raises(TableError, match=r"of at most 3\.4e38 in size, .* holds -1e\+300 in row 1"):
+        read_tables(edges.replace(-1.0, -1e300), nodes_frame(), weight="w")
 
 
 def test_the_largest_weights_of_a_file_stay_and_larger_ones_are_told_without_a_warning(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from proptrain.data.graph import Graph, check_n_nodes
+from proptrain.data.indices import off_torch
 from proptrain.data.sound import check_unmasked, sound_matrix
 from proptrain.errors import GraphError
 
@@ -85,8 +86,8 @@ def _checked_pairs(edges: Any, n_old: int, n_all: int) -> Any:
 def _whole_pairs(edges: Any) -> Any:
     check_unmasked(edges, "Edges of new nodes", GraphError)
     try:
-        pairs = np.asarray(edges)
-    except ValueError:  # rows of different lengths
+        pairs = np.asarray(off_torch(edges))
+    except (ValueError, TypeError):  # rows of different lengths, sparse tensors
         pairs = np.array(None)
     if pairs.size == 0:
         return np.empty((0, 2), dtype=np.int64)

@@ -16,7 +16,7 @@ from proptrain.memory import available_memory, in_words
 
 MAX_NODES = 2**31 - 1
 """Node numbers have 32 bits."""
-_PER_NODE = 16
+_PER_NODE = 12
 """Bytes that a graph takes while it is made, at the least, for each node without an edge."""
 _LITTLE = 10**8
 """Bytes that are taken without asking: to ask takes longer than to make a small graph."""

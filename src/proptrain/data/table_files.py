@@ -47,6 +47,8 @@ def read_table(source: Any, *, text_columns: TextColumns = ()) -> pd.DataFrame:
             "A table must be a path, a pandas DataFrame or a pyarrow Table, got "
             f"{type(source).__name__}."
         )
+    if not len(table.columns):
+        raise TableError(f"A table must have columns, but {table_name(source)} has none.")
     if isinstance(table.columns, pd.MultiIndex):
         raise TableError(
             f"A column must have one name, but those of {table_name(source)} have "

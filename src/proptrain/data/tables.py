@@ -397,7 +397,7 @@ def _weights(column: pd.Series, name: str) -> NDArray[np.float32]:
     bad = ~(np.abs(numbers) <= np.finfo(np.float32).max)  # nor NaN; before they are made float32
     if bad.any():
         raise TableError(
-            f"Weights must be numbers below 3.4e38, but column {column.name!r} of {name} holds "
-            f"{_rows(bad, column)}. Correct them, or leave weight= (--weight) out."
+            f"Weights must be numbers of at most 3.4e38 in size, but column {column.name!r} of "
+            f"{name} holds {_rows(bad, column)}. Correct them, or leave weight= (--weight) out."
         )
     return np.asarray(numbers, dtype=np.float32)
