@@ -28,6 +28,10 @@ from proptrain.files import (
     working_folder,
 )
 
+needs_posix = pytest.mark.skipif(
+    sys.platform == "win32", reason="pipes, links and lengths of names are others there"
+)
+
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
@@ -147,6 +151,7 @@ def test_a_file_never_takes_the_place_of_a_folder_nor_a_folder_that_of_a_file(tm
     assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "content").read_text() == "old"
 
 
+@needs_posix
 def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     write(tmp_path / "a", "old")
     write_folder(tmp_path / "b", "old")
@@ -201,6 +206,7 @@ def test_check_output_says_it_early_and_writes_nothing(tmp_path):
     shutil.rmtree(tmp_path)
 
 
+@needs_posix
 def test_a_pipe_is_no_output(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for overwrite in (False, True):
@@ -209,6 +215,7 @@ def test_a_pipe_is_no_output(tmp_path):
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
+@needs_posix
 def test_an_input_is_no_output(tmp_path):
     (tmp_path / "a").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "a")
@@ -218,12 +225,14 @@ def test_an_input_is_no_output(tmp_path):
             check_output(tmp_path / one, overwrite=True, inputs=[None, tmp_path / other])
 
 
+@needs_posix
 def test_what_the_disk_would_refuse_in_the_end_is_told_at_once(tmp_path):
     longest = os.pathconf(tmp_path, "PC_NAME_MAX") - 5  # the hidden name beside it is longer
     with pytest.raises(UnwritableOutputError, match="cannot be written: File name too long"):
         check_output(tmp_path / ("a" * longest), overwrite=False, folder=True)
 
 
+@needs_posix
 def test_a_link_to_itself_is_replaced_as_any_that_leads_nowhere(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with whole_file(tmp_path / "loop") as temporary:
