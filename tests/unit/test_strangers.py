@@ -14,7 +14,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -383,6 +383,26 @@ def test_json_of_more_brackets_than_anybody_writes_is_refused(readers, tmp_path,
                 reader.read(tmp_path / f"{n_tried}")
             n_tried += 1
     assert n_tried > 8
+
+
+# After this a field may stand at which no reader looks: the file is then as good as it was.
+UNREAD = dict.fromkeys(("model.json", "nodes.json", "disk_model.json", "audit.json"), b"{")
+UNREAD |= {"numbers.json": b'"numbers": {', "times.jsonl": b'"ours": {'}
+
+
+@pytest.mark.filterwarnings("ignore:These are the features of the fitted nodes")
+def test_a_field_that_nobody_reads_is_no_deeper_either(readers, tmp_path):
+    n_tried = 0
+    for reader in readers.values():
+        for name in UNREAD.keys() & reader.files.keys():
+            for depth in (50, 150):
+                field = b'"unread": ' + b"[" * depth + b"]" * depth + b", "
+                whole = reader.files[name].replace(UNREAD[name], UNREAD[name] + field, 1)
+                write(tmp_path / f"{n_tried}", reader.sign({**reader.files, name: whole}))
+                with nullcontext() if depth == 50 else pytest.raises(FileFormatError):
+                    reader.read(tmp_path / f"{n_tried}")
+                n_tried += 1
+    assert n_tried > 16
 
 
 @pytest.mark.parametrize("number", ["[]", "{}", '"100"', "true", "[" * 2000 + "]" * 2000])
