@@ -70,7 +70,9 @@ class PTAPlusClassifier(GraphClassifier):
         Zr_j = T_j m Y_j + (1 - T_j) Zr_j with m = max(M/n, min(1, M/t))
         Ŷ = F Ā (mean of f(X) over the rounds), each row divided by its sum
 
-    gamma is that of PTA in the first round, and at most ``max_gamma`` further on.
+    gamma is that of PTA in the first round, and at most ``max_gamma`` further on. Ā in Z0 puts T Y
+    back after every step. The equations are those of the defaults of ``clamp``, ``mass_power`` and
+    ``learnt_trust``, where labels do not take the networks' place.
 
     Parameters
     ----------
