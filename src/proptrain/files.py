@@ -29,6 +29,10 @@ if sys.platform != "win32":
 
 DESCRIPTION = 1 << 26
 """Bytes of the largest model.json or manifest.json: a graph of 2^31 nodes has one of a few MB."""
+_BEFORE, _ATTEMPT = ".before", ".attempt"
+"""End the hidden names of an old folder while the new one takes its place, and of an empty file
+that is made to see whether any can be: the longest, so that no other will be too long.
+"""
 
 
 @contextmanager
@@ -82,9 +86,9 @@ def only_writer(path: Path) -> Iterator[None]:
     lock = path.with_name(f".{path.name}.lock")
     with unwritable_is_ours(path):
         file, is_alone = _locked(lock, path)
+    try:
         if is_alone:
             _tidy(path)
-    try:
         yield
     finally:
         lock.unlink(missing_ok=True)  # while the lock is still ours
@@ -108,7 +112,7 @@ def working_folder(place: Path) -> Iterator[Path]:
     Whoever comes next removes what killed processes of this machine have left of theirs there. Not
     what others left: a shared disk may keep locks to each machine, and they may be alive.
     """
-    for left in _left_by_this_machine(place):
+    for left in _named(place, re.escape(f".proptrain-{_this_machine()}-") + "[0-9a-f]{16}"):
         with suppress(OSError):  # what cannot be removed must not keep others from working
             _remove_if_left(left)
     path = place / f".proptrain-{_this_machine()}-{secrets.token_hex(8)}"
@@ -122,16 +126,18 @@ def working_folder(place: Path) -> Iterator[Path]:
         file.close()
 
 
-def _left_by_this_machine(place: Path) -> list[Path]:
-    ours = re.compile(re.escape(f".proptrain-{_this_machine()}-") + r"[0-9a-f]{16}")
+def _named(place: Path, pattern: str) -> list[Path]:
+    """Return what in a folder has a name of this pattern."""
     try:
-        return [one for one in place.iterdir() if ours.fullmatch(one.name) and one.is_dir()]
+        return [one for one in place.iterdir() if re.fullmatch(pattern, one.name)]
     except OSError:  # not there yet, or not ours to read: who writes to it will be told
         return []
 
 
 def _remove_if_left(folder: Path) -> None:
     """Remove a folder unless its maker is alive and has its lock, or nobody can tell."""
+    if not folder.is_dir():
+        return
     try:
         file, is_alone = _locked(_lock_of(folder), folder)
     except UnwritableOutputError:
@@ -192,21 +198,31 @@ def keep_others_away(file: IO[bytes], path: Path) -> bool:
 
 def _tidy(path: Path) -> None:
     """Remove what killed processes have left of ``path``, and bring back what one had set aside."""
-    ours = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{16}(\.before)?")
-    for left in [one for one in path.parent.iterdir() if ours.fullmatch(one.name)]:
-        if left.suffix == ".before" and not path.exists():
-            left.rename(path)
-        elif left.suffix == ".before":
-            remove_whole(left, path)
-        elif left.is_dir():
-            shutil.rmtree(left)
-        else:
-            left.unlink()
+    for left in _beside(path, "", _BEFORE, _ATTEMPT):
+        with suppress(OSError):  # what cannot be removed must not keep others from working
+            if left.suffix == _BEFORE and not path.exists():
+                left.rename(path)
+            elif left.suffix == _BEFORE:
+                remove_whole(left, path)
+            elif left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
 
 
-def _hidden_beside(path: Path) -> Path:
+def unfinished_of(path: Path) -> list[Path]:
+    """Return what lies beside ``path`` while a process writes it, and once one was killed then."""
+    return _beside(path, "", _BEFORE)
+
+
+def _beside(path: Path, *endings: str) -> list[Path]:
+    ending = "|".join(map(re.escape, endings))
+    return _named(path.parent, re.escape(f".{path.name}.") + f"[0-9a-f]{{16}}({ending})")
+
+
+def _hidden_beside(path: Path, ending: str = "") -> Path:
     # Not from tempfile, whose files nobody else may read, whatever the user's umask says.
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{ending}")
 
 
 def put_in_place(folder: Path, path: Path) -> None:
@@ -219,7 +235,7 @@ def put_in_place(folder: Path, path: Path) -> None:
         folder.rename(path)
         return
     hidden = _hidden_beside(path)
-    before = hidden.with_name(f"{hidden.name}.before")
+    before = hidden.with_name(f"{hidden.name}{_BEFORE}")
     path.rename(before)
     try:
         (before / folder.relative_to(path) if folder.is_relative_to(path) else folder).rename(path)
@@ -287,13 +303,14 @@ def check_output(
 
     That it can be is tried: an empty file beside it is made and removed.
     """
-    if _real(path) in [_real(one) for one in inputs if one is not None]:
+    real = _real(path)
+    if real in [_real(one) for one in inputs if one is not None]:
         raise InvalidInputError(
             f"An output must be a file of its own, but {path} is read or written already. Choose "
             "another."
         )
     with unwritable_is_ours(path):
-        exists, is_folder, has_place = path.exists(), path.is_dir(), path.parent.is_dir()
+        exists, is_folder, has_place = path.exists(), path.is_dir(), real.parent.is_dir()
         is_special = exists and not is_folder and not path.is_file()
     if is_special:
         raise UnwritableOutputError(
@@ -312,12 +329,12 @@ def check_output(
         )
     if not has_place:
         raise UnwritableOutputError(
-            f"The folder {path.parent} for the output {path.name} does not exist. Create it first."
+            f"The folder {real.parent} for the output {path.name} does not exist. Create it first."
         )
-    hidden = _hidden_beside(_real(path))
+    attempt = _hidden_beside(real, _ATTEMPT)
     with unwritable_is_ours(path):
-        hidden.touch(exist_ok=False)
-        hidden.unlink()
+        attempt.touch(exist_ok=False)
+        attempt.unlink(missing_ok=True)  # who has the lock may have been quicker to tidy up
 
 
 @contextmanager

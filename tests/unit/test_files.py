@@ -7,6 +7,8 @@ import shutil
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -227,9 +229,24 @@ def test_an_input_is_no_output(tmp_path):
 
 @needs_posix
 def test_what_the_disk_would_refuse_in_the_end_is_told_at_once(tmp_path):
-    longest = os.pathconf(tmp_path, "PC_NAME_MAX") - 5  # the hidden name beside it is longer
+    longest, fine = os.pathconf(tmp_path, "PC_NAME_MAX"), 0
+    for length in range(longest - 30, longest):
+        path = tmp_path / ("a" * length)
+        with suppress(UnwritableOutputError):
+            check_output(path, overwrite=True, folder=True)
+            fine = length
+        if fine == length:
+            write_folder(path)
+            write_folder(path, overwrite=True)  # the hidden names beside it are longer
+    assert longest - 30 < fine < longest - 17
     with pytest.raises(UnwritableOutputError, match="cannot be written: File name too long"):
-        check_output(tmp_path / ("a" * longest), overwrite=False, folder=True)
+        check_output(tmp_path / ("a" * (fine + 1)), overwrite=False)
+
+
+def test_a_link_to_where_nothing_can_be_is_told(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "a")
+    with pytest.raises(UnwritableOutputError, match="nowhere for the output link does not exist"):
+        check_output(tmp_path / "link", overwrite=True)
 
 
 @needs_posix
@@ -275,6 +292,7 @@ def test_what_a_killed_writer_left_is_put_right(tmp_path):
     write_folder(tmp_path / f"{left}.before", "old")  # it was killed between two renames
     write_folder(tmp_path / left, "half")
     (tmp_path / ".a.lock").touch()
+    (tmp_path / f"{left}.attempt").touch()
     (tmp_path / ".a.notes").touch()  # somebody else's
     with pytest.raises(OutputExistsError):
         write_folder(tmp_path / "a")
@@ -284,6 +302,42 @@ def test_what_a_killed_writer_left_is_put_right(tmp_path):
     write_folder(tmp_path / "a", overwrite=True)
     assert names(tmp_path) == [".a.notes", "a"]
     assert (tmp_path / "a" / "content").read_text() == "new"
+
+
+def test_what_cannot_be_removed_keeps_nobody_from_writing(tmp_path, monkeypatch):
+    (tmp_path / ".a.0123456789abcdef").touch()  # another user's, as it may be in /tmp
+    unlink = Path.unlink
+
+    def refuse(self, missing_ok=False):
+        if self.name.endswith("0123456789abcdef"):
+            raise PermissionError(1, "Operation not permitted")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    write(tmp_path / "a")
+    assert names(tmp_path) == [".a.0123456789abcdef", "a"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing there keeps a second process away")
+def test_who_looks_whether_it_can_be_written_and_who_writes_do_not_disturb_each_other(tmp_path):
+    path, n_times, told = tmp_path / "a", 300, set()
+
+    def look():
+        for _ in range(n_times):
+            check_output(path, overwrite=True)
+
+    def write_if_alone():
+        for _ in range(n_times):
+            try:
+                write(path, overwrite=True)
+            except UnwritableOutputError as error:
+                told.add(str(error))
+
+    with ThreadPoolExecutor() as pool:  # a lock keeps threads apart as it does processes
+        for each in [pool.submit(do) for do in (look, write_if_alone, look, write_if_alone)]:
+            each.result()
+    assert told <= {f"{path} is being written by another process. Wait for it, or name another."}
+    assert names(tmp_path) == ["a"]
 
 
 def test_a_folder_is_removed_whole(tmp_path, monkeypatch):
