@@ -285,12 +285,16 @@ def check_ordinary(path: Path, advice: str = "Make the folder that it lies in ag
 
 def read_description(folder: Path, name: str) -> bytes:
     """Return the content of the file that describes a folder, if it is an ordinary one in it."""
-    path = file_of(folder, name)
+    return read_small(file_of(folder, name), DESCRIPTION)
+
+
+def read_small(path: Path, most: int) -> bytes:
+    """Return the content of an ordinary file that can have at most so many bytes."""
     with path.open("rb") as file:
-        content = file.read(DESCRIPTION + 1)
-    if len(content) > DESCRIPTION:
+        content = file.read(most + 1)
+    if len(content) > most:
         raise FileFormatError(
-            f"{path} must be of at most {DESCRIPTION:,} bytes, but is larger, and is not read. "
+            f"{path} must be of at most {most:,} bytes, but is larger, and is not read. "
             "It is damaged, or was made to fill the memory."
         )
     return content

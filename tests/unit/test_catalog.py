@@ -1,6 +1,7 @@
 """Named data sets: found, downloaded, checked and prepared, each failure with its reason."""
 
 import os
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -217,6 +218,15 @@ def test_another_file_of_that_name_is_refused_before_it_is_parsed(tmp_path):
     (tmp_path / "citeseer.npz").write_bytes(b"")
     with pytest.raises(FileFormatError, match=r"must be citeseer\.npz with .*Move it away and get"):
         load_dataset("citeseer", tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file is as large there as its zeros")
+def test_a_file_that_is_far_larger_than_any_of_ours_is_not_read(tmp_path):
+    (tmp_path / "citeseer.npz").touch()
+    os.truncate(tmp_path / "citeseer.npz", 10**12)  # sparse: it takes no place
+    for ask in (fetch, load_dataset):
+        with pytest.raises(FileFormatError, match=r"of at most 67,108,864 bytes, but is larger"):
+            ask("citeseer", tmp_path)
 
 
 def test_a_file_that_cannot_be_read(tmp_path):

@@ -29,7 +29,7 @@ from proptrain.errors import (
     UnreadableFileError,
     unknown_name,
 )
-from proptrain.files import whole_file
+from proptrain.files import check_ordinary, read_small, whole_file
 
 Folder: TypeAlias = str | os.PathLike[str]
 
@@ -39,7 +39,7 @@ DEFAULT_URL = (
 )
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 16
-MAX_BYTES = 1 << 26  # ten times the largest file: a server must not fill the memory
+MAX_BYTES = 1 << 26  # ten times the largest file: no server and no file must fill the memory
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,9 @@ def find_file(name: str, data_dir: Folder | None = None) -> Path | None:
 
 def check_file(path: Path, entry: CatalogEntry) -> None:
     """Make sure that a file is, byte for byte, the one that the catalogue means."""
+    check_ordinary(path, "Move it away and get the right one.")
     try:
-        content = path.read_bytes()
+        content = read_small(path, MAX_BYTES)
     except OSError as fault:
         raise UnreadableFileError(
             f"Cannot read {path}: {fault.strerror}. It must be a file that you may read; check "
