@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from proptrain.classifier import Layout
 from proptrain.data.dataset import Features, check_features
-from proptrain.data.npz import CSR_PARTS, check_range, checked_csr
+from proptrain.data.npz import CSR_PARTS, check_range, checked_csr, csr_parts
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.train.loop import History
 
@@ -29,11 +29,11 @@ def arrays_of(estimator: Any) -> dict[str, NDArray[Any]]:
     """Return all arrays that make up a fitted classifier, by name."""
     layout = estimator._layout()
     arrays = {name: getattr(estimator, name) for name in layout if _is_attribute(name)}
-    arrays |= _matrix_to_arrays("graph", estimator.graph_.adjacency)
+    arrays |= csr_parts("graph.", estimator.graph_.adjacency)
     if "features" in layout:
         features = estimator.features_
         sparse = sp.issparse(features)
-        arrays |= _matrix_to_arrays("features", features) if sparse else {"features": features}
+        arrays |= csr_parts("features.", features) if sparse else {"features": features}
     if any(map(_is_weight, layout)):
         arrays |= {f"weights.{k}": v for k, v in estimator.weights_.items()}
         history = asdict(estimator.history_)
@@ -127,10 +127,6 @@ def _features_from_arrays(
 
 def _with_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-
-def _matrix_to_arrays(name: str, matrix: sp.csr_array) -> dict[str, NDArray[Any]]:
-    return {f"{name}.{part}": np.asarray(getattr(matrix, part)) for part in CSR_PARTS}
 
 
 def matrix_from_arrays(name: str, arrays: dict[str, NDArray[Any]]) -> sp.csr_array:

@@ -217,6 +217,11 @@ def _read_csr(archive: zipfile.ZipFile, matrix: str) -> sp.csr_array:
     return checked_csr(prefix, parts)
 
 
+def csr_parts(prefix: str, matrix: sp.csr_array) -> dict[str, NDArray[Any]]:
+    """Return the `CSR_PARTS` of a matrix by name."""
+    return {prefix + part: np.asarray(getattr(matrix, part)) for part in CSR_PARTS}
+
+
 def checked_csr(prefix: str, parts: Sequence[NDArray[Any]]) -> sp.csr_array:
     """Make a CSR matrix of its `CSR_PARTS`; they are checked first because SciPy trusts them."""
     names = [prefix + part for part in CSR_PARTS]
@@ -320,9 +325,9 @@ def _members_of(dataset: Dataset) -> dict[str, NDArray[Any]]:
     """List the arrays of a file, each in the smallest type that holds its values."""
     assert dataset.node_ids is not None
     assert dataset.class_names is not None
-    members = _parts("adj_matrix", dataset.graph.adjacency)
+    members = csr_parts("adj_matrix.", dataset.graph.adjacency)
     if sp.issparse(dataset.features):
-        members |= _parts("attr_matrix", dataset.features)
+        members |= csr_parts("attr_matrix.", dataset.features)
     else:
         members["attr_matrix"] = dataset.features
     members["labels"] = dataset.labels
@@ -330,10 +335,6 @@ def _members_of(dataset: Dataset) -> dict[str, NDArray[Any]]:
     if not np.array_equal(dataset.node_ids, np.arange(dataset.n_nodes)):
         members["node_ids"] = _storable(list(dataset.node_ids), "node_ids")
     return {name: _smallest(array) for name, array in members.items()}
-
-
-def _parts(name: str, matrix: sp.csr_array) -> dict[str, NDArray[Any]]:
-    return {f"{name}.{part}": np.asarray(getattr(matrix, part)) for part in CSR_PARTS}
 
 
 def _storable(values: Sequence[Any], name: str) -> NDArray[Any]:
