@@ -304,6 +304,60 @@ def test_what_a_killed_writer_left_is_put_right(tmp_path):
     assert (tmp_path / "a" / "content").read_text() == "new"
 
 
+AT_EACH_STEP = """
+import os, signal, sys
+from itertools import count
+from pathlib import Path
+from proptrain.files import only_writer, whole_file, whole_folder
+
+place, is_folder = Path(sys.argv[1]), sys.argv[2] == "folder"
+path = place / "a"
+inside = path / "content" if is_folder else path
+STEPS = {"os.mkdir", "os.remove", "os.rename", "os.rmdir"}
+
+def write(text, overwrite=False):
+    with (whole_folder if is_folder else whole_file)(path, overwrite=overwrite) as temporary:
+        (temporary / "content" if is_folder else temporary).write_text(text)
+
+def end_before(number):
+    steps = count()
+    def look(event, _):
+        if event in STEPS and next(steps) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(look)
+
+write("old")
+for number in count():
+    child = os.fork()
+    if child == 0:
+        end_before(number)
+        write("new", overwrite=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    is_there = path.exists()
+    with only_writer(path):
+        code = os.waitstatus_to_exitcode(status)
+        print(is_there, inside.read_text(), code, *sorted(os.listdir(place)))
+    if status == 0:
+        break
+    write("old", overwrite=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_kill_before_any_step_leaves_the_old_or_the_new(tmp_path, kind):
+    words = [sys.executable, "-c", AT_EACH_STEP, str(tmp_path), kind]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    *killed, whole = [line.split() for line in told.splitlines()]
+    assert whole == ["True", "new", "0", ".a.lock", "a"]
+    assert all(rest == ["-9", ".a.lock", "a"] for _, _, *rest in killed)
+    expected = {("True", "old"), ("True", "new")}
+    if kind == "folder":
+        expected.add(("False", "old"))  # set aside for a moment, and brought back
+    assert {(is_there, content) for is_there, content, *_ in killed} == expected
+
+
 def test_what_cannot_be_removed_keeps_nobody_from_writing(tmp_path, monkeypatch):
     (tmp_path / ".a.0123456789abcdef").touch()  # another user's, as it may be in /tmp
     unlink = Path.unlink
