@@ -73,6 +73,16 @@ class Running:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
+    def hold(self) -> bool:
+        """Stop it where it is, until `go_on`; tells whether it had not ended before."""
+        os.kill(self.pid, signal.SIGSTOP)
+        state = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        return state is not None and state.si_code == os.CLD_STOPPED
+
+    def go_on(self) -> None:
+        """Have it go on after `hold`."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def wait(self, seconds: float | None = None) -> Ended | None:
         """Wait until it has ended, or for so long; None if it has not."""
         end = os.pidfd_open(self.pid)

@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 
 from proptrain.data.disk import DiskGraph
+from proptrain.data.manifest import WORK
 from proptrain.disk_model import load_disk_model
 from proptrain.errors import ProptrainError
 from proptrain.experiments.store import FILE_NAME, read_runs
+from proptrain.files import unfinished_of
 from proptrain.persistence import load_model
 from reliability.forked import run
 
@@ -38,8 +40,8 @@ class Job:
     """Tells one complete output from another; None for one that is not complete."""
     is_so_far: Callable[[str, str, str], bool] | None = None
     """If the output is added to and never replaced: whether one lies between two complete ones."""
-    seconds_of_writing: float = 0.02
-    """From the first thing written to the last, about; the outputs are small."""
+    is_writing: Callable[[Path], bool] = lambda path: bool(unfinished_of(path))
+    """Whether it has begun to write its output, and not ended; not used if that is added to."""
 
     @property
     def grows(self) -> bool:
@@ -104,6 +106,14 @@ def _graph_content(path: Path) -> str | None:
     return str([digest(one) for one in sorted(path.iterdir()) if one.is_file()])
 
 
+def _is_writing_graph(path: Path) -> bool:
+    """Tell whether the last files of a graph are written, or it takes its place.
+
+    All that it writes before is of a build that is not finished, and can be gone on with.
+    """
+    return (path / WORK / "graph" / "degrees.npy").exists() or bool(unfinished_of(path))
+
+
 _PAGES = ("README.md", "report.html")
 
 
@@ -151,10 +161,11 @@ JOBS = {
             ("predict", "model-2", *_to("told.parquet")), "told.parquet"),
         Job("graph build", (*_build("edges.csv"), *_to("built")),
             (*_build("other.csv"), *_to("built")), "built",
-            lambda path: not (path / "manifest.json").exists(), _graph_content),
+            lambda path: not (path / "manifest.json").exists(), _graph_content,
+            is_writing=_is_writing_graph),
         Job("reproduce", (*_REPRODUCE, "--runs", "2", "--out", "runs"),
             (*_REPRODUCE, "--runs", "1", "--out", "runs"), "runs",
-            _has_no_run, _runs_content, _is_between, seconds_of_writing=0.3),
+            _has_no_run, _runs_content, _is_between),
         Job("save", ("save", "model-1", "saved", "--overwrite"),
             ("save", "model-2", "saved", "--overwrite"), "saved", content=_model_content),
     )

@@ -1,16 +1,17 @@
 """Two processes that write the same output: python -m reliability.two_writers --out FILE.
 
-They are started one right after the other, some milliseconds apart, and write different things. One
-must win and the other say so, and what the winner wrote must stand; or, where both were asked to
-overwrite and did not meet, what one of them wrote, and if one ended before the other was started,
-what the later wrote. Whatever stands must be complete.
+They write different things, and meet: the first is held in the midst of its writing, the second
+started, and the first goes on a little before the second wants to write, or once it was told that
+it cannot. One must win and the other say so, and what the winner wrote must stand; or, where both
+were asked to overwrite and the first was done in time, what the second wrote. Whatever stands must
+be complete.
 """
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ from proptrain import cli
 from proptrain.cli.console import say
 from proptrain.json_lines import open_lines
 from reliability import forked
-from reliability.jobs import JOBS, Job, clear, left_beside, left_inside
+from reliability.jobs import JOBS, Job, left_beside, left_inside
 from reliability.kill import Victim, workplace
 from reliability.outcomes import BEGINNING, add_outcome, chosen, ready, tried_in
 
@@ -54,10 +55,11 @@ def main(
 
 def outcomes_of(job: Job, n_pairs: int, *, overwrite: bool, seed: int = 0) -> list[str]:
     """Run pairs of processes, and tell what came of each."""
-    delays = random.Random(f"{seed} {job.name}")
+    delays = Random(f"{seed} {job.name}")
     with Victim(job) as victim:
         pair = Pair(victim, overwrite=overwrite)
-        return [pair.run(delays.uniform(0, 0.02)) for _ in range(n_pairs)]
+        begins = victim.times[0]
+        return [pair.run(delays.uniform(0.5, 1.1) * begins) for _ in range(n_pairs)]
 
 
 class Pair:
@@ -67,39 +69,48 @@ class Pair:
         self._victim = victim
         words, other = victim.job.words, victim.job.other
         self._alone = (victim.new, victim.old)
-        self._in_turn: tuple[str, ...] = ()
-        """What stands if both wrote: the first command before the second, and after it."""
+        self._in_turn: str | None = None
+        """What stands if both may write, the second after the first."""
         if overwrite or victim.job.grows:
-            self._in_turn = (victim.finished(words, other), victim.finished(other, words))
+            self._in_turn = victim.finished(words, other)
         commands = (words, other)
         if not overwrite:
             commands = (_without_overwrite(words), _without_overwrite(other))
         self._commands = commands
 
-    def run(self, delay: float) -> str:
-        """Start both, some seconds apart, and tell what came of it."""
+    def run(self, patience: float) -> str:
+        """Hold the first until the second has ended, or some seconds; tell what came of it."""
         output, log = self._victim.output, self._victim.log
-        clear(output)
-        first = forked.Running(self._commands[0], log)
-        early = first.wait(delay)
+        first = self._held()
         second = forked.Running(self._commands[1], log.with_name("log-2"))
-        ends = [one for one in (early or first.wait(), second.wait()) if one is not None]
+        early = second.wait(patience)
+        first.go_on()
+        ends = [one for one in (first.wait(), early or second.wait()) if one is not None]
         content = self._victim.job.content(output)
         if content is None:
             return "half an output"
         if left := [*left_beside(output), *left_inside(output)]:
             return f"{left[0].name} is left over"
-        return self.judge(content, ends, in_turn=early is not None)
+        return self.judge(content, ends)
 
-    def judge(self, content: str, ends: list[forked.Ended], *, in_turn: bool) -> str:
-        """Tell whose output stands, by how both ended and whether they met at all."""
+    def _held(self) -> forked.Running:
+        """Start the first, and hold it where it has begun to write and not yet ended."""
+        while True:
+            running = self._victim.begun(self._commands[0])
+            if running.hold() and self._victim.is_writing():
+                return running
+            running.go_on()
+            running.wait()
+
+    def judge(self, content: str, ends: list[forked.Ended]) -> str:
+        """Tell whose output stands, by how both ended."""
         codes = [end.code for end in ends]
         if sorted(codes) == [0, 1] and all(end.code == 0 or end.has_our_error for end in ends):
             is_winners = content == self._alone[codes.index(0)]
             return ONE_WROTE if is_winners else "one wrote it, but something else stands"
         if codes == [0, 0] and self._in_turn:
-            may_stand = self._in_turn[:1] if in_turn else self._in_turn
-            return BOTH_WROTE if content in may_stand else "both wrote, but something else stands"
+            is_last = content == self._in_turn
+            return BOTH_WROTE if is_last else "both wrote, but something else stands"
         return f"exit codes {codes}: {' / '.join(end.said[-150:] for end in ends)}"
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import pickle
 import random
 import re
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import chdir, suppress
 from pathlib import Path
 
 import pytest
-from reliability import fuzz, harm, soak
+from reliability import forked, fuzz, harm, soak
 from reliability.forked import Ended
 from reliability.hell import choose, who_tries
 from reliability.jobs import JOBS, left_inside, state_of
+from reliability.kill import Victim
 from reliability.mutations import WAYS, spoil_files
 from reliability.outcomes import BEGINNING, add_outcome, chosen
 from reliability.readers import Reader, all_readers
@@ -364,25 +367,100 @@ class TwoOutputs:
 
 
 @pytest.mark.parametrize(
-    ("content", "codes", "in_turn", "expected"),
+    ("content", "codes", "expected"),
     [
-        ("new", (0, 1), False, ONE_WROTE),
-        ("old", (1, 0), False, ONE_WROTE),
-        ("old", (0, 1), False, "one wrote it, but something else stands"),
-        ("new", (0, 0), False, BOTH_WROTE),
-        ("old", (0, 0), True, BOTH_WROTE),
-        ("new", (0, 0), True, "both wrote, but something else stands"),
-        ("both", (0, 0), False, "both wrote, but something else stands"),
+        ("new", (0, 1), ONE_WROTE),
+        ("old", (1, 0), ONE_WROTE),
+        ("old", (0, 1), "one wrote it, but something else stands"),
+        ("old", (0, 0), BOTH_WROTE),
+        ("new", (0, 0), "both wrote, but something else stands"),
+        ("both", (0, 0), "both wrote, but something else stands"),
     ],
 )
-def test_of_two_writers_what_one_of_them_wrote_must_stand(content, codes, in_turn, expected):
+def test_of_two_writers_what_one_of_them_wrote_must_stand(content, codes, expected):
     ends = [Ended(code, "error: taken" if code else "") for code in codes]
     pair = Pair(TwoOutputs(), overwrite=True)
-    assert pair.judge(content, ends, in_turn=in_turn) == expected
+    assert pair.judge(content, ends) == expected
     if codes == (0, 0):
-        assert "exit codes" in Pair(TwoOutputs(), overwrite=False).judge(
-            content, ends, in_turn=False
-        )
+        assert "exit codes" in Pair(TwoOutputs(), overwrite=False).judge(content, ends)
+
+
+@linux_only
+def test_what_is_held_stands_still_until_it_goes_on(tmp_path):
+    running = forked.Running.__new__(forked.Running)
+    running.log = tmp_path / "log"
+    running.log.touch()
+    running.pid = os.posix_spawn("/bin/sh", ["sh", "-c", "sleep 0.01; exit 3"], os.environ)
+    assert running.hold()
+    assert running.wait(0.1) is None
+    running.go_on()
+    assert running.wait() == Ended(3, "")
+    running.pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 4"], os.environ)
+    os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
+    assert not running.hold()
+    running.go_on()
+    assert running.wait() == Ended(4, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (".{}.lock", False),
+        (".{}.0123456789abcdef.attempt", False),
+        (".{}.0123456789abcdef", True),
+        (".{}.0123456789abcdef.before", True),
+    ],
+)
+def test_a_command_writes_while_its_hidden_output_is_there(tmp_path, name, expected):
+    for job in JOBS.values():
+        (tmp_path / name.format(job.output)).touch()
+        assert job.grows or Victim(job, tmp_path).is_writing() == expected
+
+
+def test_a_graph_is_written_when_its_last_files_are(tmp_path):
+    work = tmp_path / "built" / "building" / "graph"
+    work.mkdir(parents=True)
+    victim = Victim(JOBS["graph build"], tmp_path)
+    assert not victim.is_writing()
+    (work / "degrees.npy").touch()
+    assert victim.is_writing()
+
+
+def test_runs_are_written_when_there_are_more(tmp_path):
+    victim = Victim(JOBS["reproduce"], tmp_path)
+    folder_of_runs(victim.output, [1])
+    victim._size_before = victim._size()
+    assert not victim.is_writing()
+    (victim.output / "runs.jsonl").write_text("more" * victim._size_before)
+    assert victim.is_writing()
+
+
+class Ends:
+    """Stands in for `reliability.forked.Running`: ends by itself, or by a kill, as it is told."""
+
+    codes: Iterator[int]
+
+    def __init__(self, words, log):
+        self.code = next(Ends.codes)
+
+    def wait(self, seconds=None):
+        return Ended(self.code, "said") if self.code != -9 or seconds is None else None
+
+    def kill(self):
+        pass
+
+
+def test_a_kill_that_came_too_late_is_tried_again_and_another_end_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(forked, "Running", Ends)
+    victim = Victim(JOBS["save"], tmp_path)
+    victim.seconds = 1.0
+    monkeypatch.setattr(victim, "judge", lambda: "absent")
+    Ends.codes = iter([0, 0, -9, 70])
+    assert victim.kill(random.Random(0)) == "absent"
+    assert list(Ends.codes) == [70]
+    Ends.codes = iter([0, 70])
+    with pytest.raises(RuntimeError, match="failed without any fault: said"):
+        victim.kill(random.Random(0))
 
 
 def test_a_case_is_chosen_by_its_name():
