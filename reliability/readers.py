@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,11 @@ from proptrain import (
 from proptrain.bench.results import Measured, read_measured
 from proptrain.bench.tables import to_markdown
 from proptrain.bench.timing import Timed
-from proptrain.cli.doubts import read_audit
+from proptrain.cli.audit import _write_fixed as write_fixed
+from proptrain.cli.doubts import audited_now, read_audit
 from proptrain.cli.predict import predict
 from proptrain.data.disk import DiskGraph, OnPart
-from proptrain.data.disk_build import build_graph
+from proptrain.data.disk_build import Nodes, build_graph
 from proptrain.data.disk_nodes import open_features, open_labels, read_node_table
 from proptrain.data.npz import read_npz, write_npz
 from proptrain.data.shared import SharedFolder
@@ -52,6 +54,8 @@ from proptrain.train.snapshot import Keeper, Snapshot, signed
 from proptrain.train.stopping import StoppingNodes
 
 Files = Mapping[str, bytes]
+FORMS = {"CSV": ".csv", "TSV": ".tsv", "gzipped": ".csv.gz", "Parquet": ".parquet"}
+"""In which a table may come, by their names; .tsv.gz is unpacked as one, and read as the other."""
 _N_NODES = 24
 _MADE: dict[str, Any] = {"n_nodes": 60, "n_edges": 60, "n_classes": 2, "memory": "64GB"}
 _TABLE: dict[str, Any] = {"id": "id", "label": "topic", "features": ["size", "words"]}
@@ -81,8 +85,6 @@ def all_readers(work: Path) -> list[Reader]:
     _write_audit(work)
     whole = _write_unfinished(work)
     _train(_Folder(None, work / "snapshot"))
-    for name in ("edges.csv", "nodes.csv"):
-        (work / f"{name}.gz").write_bytes(gzip.compress((work / name).read_bytes(), mtime=0))
 
     def files(*names: str) -> Files:
         return {name: (work / name).read_bytes() for name in names}
@@ -92,15 +94,17 @@ def all_readers(work: Path) -> list[Reader]:
         return {path.relative_to(work / name).as_posix(): path.read_bytes() for path in paths}
 
     csv, parquet = ("edges.csv", "nodes.csv"), ("edges.parquet", "nodes.parquet")
-    packed = ("edges.csv.gz", "nodes.csv.gz")
+    tsv, packed = ("edges.tsv", "nodes.tsv"), ("edges.csv.gz", "nodes.csv.gz")
     new, new_edges = work / "new.csv", work / "new_edges.csv"
-    return [
+    readers = [
         Reader("npz data set", files("data.npz"), lambda at: read_npz(at / "data.npz")),
         Reader("CSV tables", files(*csv), partial(_read_tables, names=csv)),
         Reader("Parquet tables", files(*parquet), partial(_read_tables, names=parquet)),
+        Reader("TSV tables", files(*tsv), partial(_read_tables, names=tsv)),
         Reader("CSV edge list, built", files("edges.csv"), partial(_build, name="edges.csv")),
         Reader("Parquet edge list, built", files("edges.parquet"),
                partial(_build, name="edges.parquet")),
+        Reader("TSV edge list, built", files(tsv[0]), partial(_build, name=tsv[0])),
         Reader("features and labels, npy", files("features.npy", "labels.npy"), _read_arrays),
         Reader("features, Parquet", files("features.parquet"),
                lambda at: open_features(at / "features.parquet", _N_NODES)),
@@ -113,7 +117,11 @@ def all_readers(work: Path) -> list[Reader]:
         Reader("model folder from disk", folder("disk"), partial(_use_model, new=new),
                _sign_disk_model),
         Reader("node table of a graph folder", files("nodes.csv"),
-               partial(_read_beside, graph=work / "graph")),
+               partial(_read_beside, graph=work / "graph", name="nodes.csv")),
+        Reader("new nodes of a model from disk", files("new.csv"),
+               partial(_predict_new, model=work / "disk", nodes="new.csv")),
+        Reader("report --nodes", files("nodes.csv"), partial(_audit_now, model=work / "model")),
+        Reader("audit --fix", files("nodes.csv"), partial(_fix, edges=work / "edges.csv")),
         Reader("made_with.json", {"made_with.json": folder("made")["made_with.json"]},
                lambda at: write_synthetic(at, **_MADE)),
         Reader("runs.jsonl", files("runs.jsonl"), lambda at: read_runs(at / "runs.jsonl")),
@@ -133,6 +141,17 @@ def all_readers(work: Path) -> list[Reader]:
         Reader("training snapshot", folder("snapshot"), lambda at: _train(_Folder(at)),
                _sign_snapshot),
     ]  # fmt: skip
+    for form, end in FORMS.items():
+        nodes, edges = f"new{end}", f"new_edges{end}"
+        predict_new = partial(_predict_new, model=work / "model", nodes=nodes, edges=edges)
+        readers.append(Reader(f"new nodes and edges, {form}", files(nodes, edges), predict_new))
+        nodes = f"nodes{end}"
+        build = partial(_build_of, edges=work / "edges.csv", name=nodes)
+        readers.append(Reader(f"nodes of a build, {form}", files(nodes), build))
+        if form != "CSV":  # which has a name of its own, above
+            beside = partial(_read_beside, graph=work / "graph", name=nodes)
+            readers.append(Reader(f"node table of a graph folder, {form}", files(nodes), beside))
+    return readers
 
 
 # --- reading and using --------------------------------------------------------------------------
@@ -144,6 +163,12 @@ def _read_tables(at: Path, names: tuple[str, str]) -> Tables:
 
 def _build(at: Path, name: str) -> None:
     graph = build_graph([at / name], at / "built", memory="64GB", weight="weight")
+    graph.verify()
+
+
+def _build_of(at: Path, edges: Path, name: str) -> None:
+    """Build a graph whose nodes a table names; its edges are whole."""
+    graph = build_graph([edges], at / "built", memory="64GB", nodes=Nodes(file=at / name))
     graph.verify()
 
 
@@ -178,8 +203,32 @@ def _use_graph(at: Path) -> None:
     BlockedEngine(graph, memory="64GB").propagate(np.eye(graph.n_nodes, 2), PPR(0.1, steps=2))
 
 
-def _read_beside(at: Path, graph: Path) -> None:
-    read_node_table(DiskGraph(graph), at / "nodes.csv", label="topic")
+def _read_beside(at: Path, graph: Path, name: str) -> None:
+    read_node_table(DiskGraph(graph), at / name, label="topic")
+
+
+def _predict_new(at: Path, model: Path, nodes: str, edges: str | None = None) -> None:
+    """Write what a whole model tells of new nodes, with their edges or by their features alone."""
+    weight = None if edges is None else "weight"
+    predict(model, at / "told.csv", at / nodes, edges and at / edges, weight=weight)
+
+
+def _audit_now(at: Path, model: Path) -> None:
+    audited_now(load_model(model), at / "nodes.csv", quiet=True)
+
+
+def _fix(at: Path, edges: Path) -> None:
+    """Write a table with a label replaced, as if an audit had found it."""
+    data = read_tables(edges, at / "nodes.csv", label="topic").dataset
+    known = np.flatnonzero(data.labels >= 0)
+    given = np.array(data.class_names, dtype=object)[data.labels[known]]
+    suspect = given != given[-1]
+    found: Any = SimpleNamespace(
+        nodes=known, given=given, suggested=np.full_like(given, given[-1]), suspect=suspect
+    )
+    how = {"overwrite": False, "for_spreadsheet": True}
+    write_fixed(found, at / "nodes.csv", "topic", at / "fixed.csv", **how)
+    write_fixed(found, at / "nodes.csv", "topic", at / "fixed.parquet", **how)
 
 
 def _use_model(at: Path, new: Path | None = None, edges: Path | None = None) -> None:
@@ -292,12 +341,19 @@ def _write_tables(work: Path) -> None:
     ends = random.integers(0, _N_NODES, (2 * _N_NODES, 2))
     edges = pd.DataFrame(ends, columns=["source", "target"]).map(lambda node: names[node])
     edges["weight"] = np.round(random.random(len(edges)) + 0.5, 2)
-    nodes.assign(id="new" + nodes["id"]).to_csv(work / "new.csv", index=False)
-    edges.assign(source="new" + edges["source"]).to_csv(work / "new_edges.csv", index=False)
     features = pd.DataFrame(random.random((_N_NODES, 3)), columns=list("abc"))
-    for name, table in {"nodes": nodes, "edges": edges, "features": features}.items():
+    for name, table in {
+        "nodes": nodes,
+        "edges": edges,
+        "new": nodes.assign(id="new" + nodes["id"]),
+        "new_edges": edges.assign(source="new" + edges["source"]),
+        "features": features,
+    }.items():
         table.to_csv(work / f"{name}.csv", index=False)
+        table.to_csv(work / f"{name}.tsv", index=False, sep="\t")
         table.to_parquet(work / f"{name}.parquet", index=False, compression=None)
+        packed = gzip.compress((work / f"{name}.csv").read_bytes(), mtime=0)
+        (work / f"{name}.csv.gz").write_bytes(packed)
     np.save(work / "features.npy", features.to_numpy())
     np.save(work / "rows.npy", np.ascontiguousarray(features))
     np.save(work / "labels.npy", np.where(topic == "", -1, classes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import os
@@ -23,12 +24,14 @@ from reliability.jobs import JOBS, left_inside, state_of
 from reliability.kill import Victim
 from reliability.mutations import WAYS, spoil_files
 from reliability.outcomes import BEGINNING, add_outcome, chosen
-from reliability.readers import Reader, all_readers
+from reliability.readers import FORMS, Reader, all_readers
 from reliability.table import Tried, read_tried, table_of, with_table
 from reliability.text import NAMED, PLACES, WELL, Named, Shown
 from reliability.two_writers import BOTH_WROTE, ONE_WROTE, Pair
 
 import proptrain
+from proptrain import cli
+from proptrain.data.table_files import _SEPARATED
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.versions import _digest_of, package_digest
@@ -36,6 +39,54 @@ from proptrain.json_lines import open_lines
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "reliability"
+TABLES, EDGE_LISTS, NODES_OF_A_BUILD, NEW, BESIDE = (
+    {name.format(form) for form in FORMS}
+    for name in (
+        "{} tables",
+        "{} edge list, built",
+        "nodes of a build, {}",
+        "new nodes and edges, {}",
+        "node table of a graph folder, {}",
+    )
+)
+BESIDE = BESIDE - {"node table of a graph folder, CSV"} | {"node table of a graph folder"}
+MODELS = {"model folder", "model folder, PTA+", "model folder, LP"}
+AUDITS = {"report --audit, CSV", "report --audit, JSON"}
+DATA = {f"{name} data_dir": {"npz data set"} for name in (
+    "evaluate", "reproduce", "verify", "bench", "data list", "data check", "data fetch",
+)}  # fmt: skip
+READ_BY = {
+    **DATA,
+    "fit edges": TABLES | {"graph folder", "shared graph"},
+    "fit nodes": TABLES | BESIDE,
+    "fit features": {"features and labels, npy", "features, Parquet", "shared arrays"},
+    "fit labels": {"features and labels, npy", "shared arrays"},
+    "fit shared": {"training snapshot"},
+    "predict model": MODELS | {"model folder from disk"},
+    "predict nodes": NEW | {"new nodes of a model from disk"},
+    "predict edges": NEW,
+    "explain model": MODELS,
+    "explain audit": AUDITS,
+    "report model": MODELS,
+    "report nodes": {"report --nodes"},
+    "report audit": AUDITS,
+    "evaluate edges": TABLES,
+    "evaluate nodes": TABLES,
+    "audit edges": TABLES,
+    "audit nodes": TABLES | {"audit --fix"},
+    "reproduce out": {"runs.jsonl"},
+    "bench out": {"bench results"},
+    "bench show": {"bench results"},
+    "graph build edges": EDGE_LISTS,
+    "graph build nodes": NODES_OF_A_BUILD,
+    "graph build out": {"unfinished build"},
+    "graph info folder": {"graph folder"},
+    "graph synthetic out": {"made_with.json"},
+}
+"""What a command reads of a path, by the names of the readers whose files are spoilt."""
+WRITTEN = {"demo out", "fit out", "predict out", "explain picture", "report out", "evaluate out",
+           "audit out", "audit fix", "bench plot"}  # fmt: skip
+"""Paths where a command only writes."""
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and limited")
 
 
@@ -45,6 +96,27 @@ def readers(tmp_path_factory):
 
 
 # --- spoilt files -------------------------------------------------------------------------------
+
+
+def paths_of(app, *before):
+    """Yield the arguments and options of all commands that take a path, each as "fit edges"."""
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__
+        for one in inspect.signature(command.callback, eval_str=True).parameters.values():
+            (info,) = one.annotation.__metadata__
+            if "Path" in str(one.annotation) or "a path" in (info.help or ""):
+                yield " ".join([*before, name, one.name])
+    for group in app.registered_groups:
+        yield from paths_of(group.typer_instance, *before, group.name)
+
+
+def test_whatever_a_command_reads_is_spoilt(readers):
+    assert set(paths_of(cli.app)) == READ_BY.keys() | WRITTEN
+    assert not READ_BY.keys() & WRITTEN
+    spoilt = {reader.name for reader in readers}
+    # Those are of a benchmark, which is no command.
+    assert set().union(*READ_BY.values()) == spoilt - {"audit results"}
+    assert {*_SEPARATED, ".parquet"} == {*FORMS.values(), ".tsv.gz"}
 
 
 @linux_only
