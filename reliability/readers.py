@@ -29,10 +29,13 @@ from proptrain import (
     fit_from_disk,
     save_graph,
 )
+from proptrain.bench.memory import Memory
 from proptrain.bench.results import Measured, read_measured
+from proptrain.bench.steps import AS_GIVEN, RENUMBERED
 from proptrain.bench.tables import to_markdown
 from proptrain.bench.timing import Timed
 from proptrain.cli.audit import _write_fixed as write_fixed
+from proptrain.cli.bench import _write_plot as write_plot
 from proptrain.cli.doubts import audited_now, read_audit
 from proptrain.cli.predict import predict
 from proptrain.data.disk import DiskGraph, OnPart
@@ -127,6 +130,7 @@ def all_readers(work: Path) -> list[Reader]:
         Reader("runs.jsonl", files("runs.jsonl"), lambda at: read_runs(at / "runs.jsonl")),
         Reader("bench results", files("times.jsonl"),
                lambda at: to_markdown(read_measured(at / "times.jsonl"))),
+        Reader("bench results, drawn", files("growth.jsonl"), _draw),
         Reader("audit results", files("audit.jsonl"), _read_audit),
         Reader("gzipped tables", files(*packed), partial(_read_tables, names=packed)),
         Reader("gzipped edge list, built", files(packed[0]), partial(_build, name=packed[0])),
@@ -239,6 +243,12 @@ def _use_model(at: Path, new: Path | None = None, edges: Path | None = None) -> 
         predict(at, out, new, overwrite=True)
     if edges is not None:
         predict(at, out, new, edges, weight="weight", overwrite=True)
+
+
+def _draw(at: Path) -> None:
+    measured = read_measured(at / "growth.jsonl")
+    to_markdown(measured)
+    write_plot(measured, at / "growth.svg")
 
 
 def _read_audit(at: Path) -> Any:
@@ -414,9 +424,16 @@ def _write_lines(work: Path) -> None:
     runs = [Run("cora", "PTA", seed, 0, 0.8, 0.8, 10, 5, 1.0).to_json() for seed in range(3)]
     timed = {"ours": Timed((0.1, 0.2, 0.3), 0), "theirs": Timed((0.2, 0.3, 0.4), 0)}
     measured = Measured("step", "one step", "small", "ours", timed, 10.0, "bytes").to_json()
+    steps = {AS_GIVEN: timed["ours"], RENUMBERED: timed["theirs"]}
+    memory = Memory(graph=10**6, signal=10**5, idle=10**7, peak=2 * 10**7)
+    growth = [
+        Measured("growth", "growth", name, AS_GIVEN, steps, amount, "entries", memory)
+        for name, amount in (("small", 1e5), ("large", 1e6))
+    ]
     audit = {"dataset": "cora", "kind": "pair", "rate": 0.1, "seed": 0, "validation": False}
     audit |= {"code": "c", "measured": {"auroc audit": 0.9}}
     lines = {"runs": runs, "times": [measured] * 2, "audit": [audit] * 2}
+    lines["growth"] = [one.to_json() for one in growth]
     for name, contents in lines.items():
         text = "".join(json.dumps(content) + "\n" for content in contents)
         (work / f"{name}.jsonl").write_text(text)

@@ -32,7 +32,12 @@ from proptrain.bench.tables import tables_of, to_markdown
 from proptrain.bench.timing import Timed, time_in_turn
 from proptrain.cli.bench import SUITES, bench
 from proptrain.data.order import locality_order
-from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
+from proptrain.errors import (
+    FileFormatError,
+    InvalidInputError,
+    UnreadableFileError,
+    UnwritableOutputError,
+)
 from proptrain.propagate.engine import MANY_ENTRIES
 from proptrain.propagate.labels import one_hot
 
@@ -242,6 +247,27 @@ def test_a_page_names_the_machine_once_and_each_suite():
     assert page.startswith("Measured with cpu fast_one, cores 2.\n\n### About step\n\n| case |")
     assert page.count("Measured with") == 1
     assert "### About growth" in page
+
+
+def test_a_page_of_a_suite_without_a_title():
+    assert "### \n\n| case |" in to_markdown([replace(measured("step"), title="")])
+
+
+@pytest.mark.parametrize("lacks", [{"amount": 0}, {"times": {AS_GIVEN: Timed((1.0,))}}])
+def test_a_plot_of_cases_that_lack_what_it_draws(lacks):
+    times = {AS_GIVEN: Timed((1.0,)), RENUMBERED: Timed((2.0,))}
+    case = Measured("growth", "growth", "small", AS_GIVEN, times, 1e5, "entries")
+    growth_plot([case])
+    with pytest.raises(InvalidInputError, match=r"in each case, but 'small' lacks some\. Measure"):
+        growth_plot([case, replace(case, **lacks)])
+
+
+@pytest.mark.parametrize("memory", [{"graph": 0, "signal": 0}, {"peak": 10**400}])
+def test_memory_that_no_step_can_have_taken(memory, tmp_path):
+    line = replace(measured("step"), memory=replace(MEMORY, **memory)).to_json()
+    (tmp_path / "times.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(FileFormatError, match=r"Line 1 of .* is not a case that"):
+        read_measured(tmp_path / "times.jsonl")
 
 
 def test_the_plot_shows_every_size_and_both_lines_of_each_panel():

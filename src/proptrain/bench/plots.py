@@ -14,6 +14,7 @@ from proptrain.bench.memory import Memory
 from proptrain.bench.results import Measured
 from proptrain.bench.steps import AS_GIVEN, RENUMBERED
 from proptrain.bench.tables import duration, size
+from proptrain.errors import InvalidInputError
 from proptrain.report.svg import (
     BLUE,
     ORANGE,
@@ -32,6 +33,13 @@ _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def growth_plot(measured: Sequence[Measured]) -> str:
     """Return a step's time and memory as an SVG file; lines differ by more than their colour."""
+    for case in measured:
+        if not {AS_GIVEN, RENUMBERED} <= case.times.keys() or case.amount == 0:
+            raise InvalidInputError(
+                f"A plot of growth must have the number of entries and the times of {AS_GIVEN!r} "
+                f"and of {RENUMBERED!r} in each case, but {case.case!r} lacks some. Measure it "
+                "again."
+            )
     cases = sorted(measured, key=lambda one: one.amount)
     memories = {case.amount: case.memory for case in cases if case.memory}
     with style():

@@ -61,6 +61,8 @@ class Measured:
             raise ValueError("what must be text is not")
         told = line["memory"]
         memory = None if told is None else Memory(**{name: _count(told[name]) for name in told})
+        if memory is not None and memory.allowed == 0:
+            raise ValueError("a step has a graph and a signal, which take memory")
         amount = _positive(line["amount"]) if line["amount"] else 0.0
         return cls(**{**line, "times": times, "memory": memory, "amount": amount})
 
@@ -72,8 +74,8 @@ def _positive(number: Any) -> float:
 
 
 def _count(number: Any) -> int:
-    if type(number) is not int or number < 0:
-        raise ValueError(f"a count must be a whole number from 0 on, got {number!r}")
+    if type(number) is not int or not 0 <= number < 2**63:
+        raise ValueError(f"a count must be a whole number from 0 on, below 2^63, got {number!r}")
     return number
 
 

@@ -26,7 +26,7 @@ def to_markdown(measured: Sequence[Measured]) -> str:
     """Return all tables as Markdown, under what they were made with."""
     parts = [_made_with(measured)]
     for table in tables_of(measured):
-        title = table.title[0].upper() + table.title[1:]
+        title = table.title[:1].upper() + table.title[1:]
         parts.append(f"### {markdown(title)}\n\n{table.to_markdown()}")
     return "\n\n".join(parts)
 
