@@ -1,10 +1,11 @@
 """Text of strangers, wherever it is shown: python -m reliability.text --out FILE.
 
-A table whose ids and classes hold markup, control characters, marks that turn the direction of
-text, or what a spreadsheet would compute goes through fit, predict and report. It must be shown as
-text everywhere: nothing that a terminal acts upon, no tag in a page that ordinary text would not
-have, no cell that a spreadsheet computes, and all of it back from CSV and JSON. Then the files and
-folders themselves are named by such text, and every command that takes a path is given those.
+A table whose ids, classes and column hold markup, control characters, marks that turn the direction
+of text, or what a spreadsheet would compute goes through all commands that show them, and so does a
+file of times with such names. It must be shown as text everywhere: nothing that a terminal acts
+upon, no tag in a page or a picture that ordinary text would not have, no cell that a spreadsheet
+computes, and all of it back from CSV and JSON. Then the files and folders themselves are named by
+such text, and every command that takes a path is given those.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Annotated, Any
+from xml.etree import ElementTree
 
 import pandas as pd
 import typer
 
 from proptrain import cli
+from proptrain.bench.results import Measured
+from proptrain.bench.timing import Timed
 from proptrain.cli.console import say
-from proptrain.experiments.grid import Table
 from proptrain.json_lines import open_lines
 from proptrain.text import visible
 from reliability import forked
@@ -55,7 +59,8 @@ NAMES = {
 """Names of files: what a file system of Linux takes, all but / and NUL."""
 _NAMED = "files named by "
 _PLAIN = "plain"
-_N_NODES = 12
+_N_NODES = 60
+"""So many that `evaluate` can hold some out."""
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -77,13 +82,18 @@ def main(
             if faults.keys() <= before:
                 say(f"{kind}: in {out} already")
                 continue
-            plain, *shown = [_elsewhere(show_text, text) for text in (_PLAIN, *texts)]
+            plain, shown = _plain(show_text), [_elsewhere(show_text, text) for text in texts]
             for fault in [fault for fault in faults if fault not in before]:
                 told = [places[faults[fault]](one, plain) or WELL for one in shown]
                 outcomes = [WELL if one == WELL else "broken" for one in told]
                 command = f'{COMMAND} --only "{kind}" --out FILE'
                 add_outcome(file, fault, outcomes, command, told=told)
                 say(f"{fault}: {dict(Counter(told))}")
+
+
+@cache
+def _plain(show_text: Callable[[str], Any]) -> Any:
+    return _elsewhere(show_text, _PLAIN)
 
 
 def _elsewhere(show_text: Callable[[str], Any], text: str) -> Any:
@@ -97,11 +107,15 @@ class Shown:
     """What the commands made of a table with this text in its ids and classes."""
 
     ids: list[str]
+    classes: list[str]
+    """(n,) the label of each node, or nothing."""
     said: str
-    json: str
-    csv: str
-    sheet: str
+    json: list[str]
+    csv: list[str]
+    """Tables of ids and classes, and whatever else."""
+    sheets: list[str]
     page: str
+    picture: str
     markdown: str
 
 
@@ -114,54 +128,83 @@ class Named:
     json: str
     missing: list[str]
     page: str
+    picture: str
 
 
 def show(text: str) -> Shown:
-    """Run fit, predict and report on a table of this text, in the current folder."""
+    """Run the commands on a table of this text, in the current folder."""
     ids = [f"{text} {node}" for node in range(_N_NODES)]
-    classes = [f"{text} {'ab'[node % 2]}" if node < 8 else "" for node in range(_N_NODES)]
-    nodes = pd.DataFrame({"id": ids, "topic": classes, "size": range(_N_NODES)})
-    nodes.to_csv("nodes.csv", index=False)
-    pd.DataFrame({"source": ids, "target": [*ids[2:], *ids[:2]]}).to_csv("edges.csv", index=False)
+    classes = [f"{text} {'ab'[node % 2]}" if node % 5 else "" for node in range(_N_NODES)]
+    classes[4] = f"{text} b"  # which an audit finds, and --fix replaces
+    _write_tables("nodes.csv", "edges.csv", ids, classes, f"{text} size")
+    Path("times.jsonl").write_text(json.dumps(_times(text)) + "\n")
     tables = ("--edges", "edges.csv", "--nodes", "nodes.csv", "--label", "topic")
-    page = ("report", "model", "--out", "page.html", "--overwrite")
+    short = ("--method", "LP", "--runs", "2", "--per-class", "1")
     said = [
-        _said("fit", *tables, "--method", "LP", "--out", "model", "--overwrite"),
-        _said("predict", "model", "--out", "told.csv", "--overwrite"),
-        _said("predict", "model", "--out", "sheet.csv", "--overwrite", "--for-spreadsheet"),
-        _said(*page),
-        _said("explain", "model", "--", ids[0]),
-        _said(
-            "fit", *tables, f"--label={text}", "--out", "other"
-        ),  # an error with a stranger's word
+        _said("fit", *tables, "--method", "LP", "--out", "model"),
+        _said("predict", "model", "--out", "told.csv"),
+        _said("predict", "model", "--out", "told sheet.csv", "--for-spreadsheet"),
+        _said("report", "model", "--out", "page.html"),
+        _said("explain", "model", "--picture", "a.svg", "--", ids[0]),
+        _said("evaluate", *tables, *short),
+        _said("audit", *tables, "--out", "audit.csv", "--fix", "fixed.csv"),
+        _said("graph", "build", "edges.csv", "--nodes", "nodes.csv", "--out", "graph"),
+        # An error with a stranger's word.
+        _said("fit", *tables, f"--label={text}", "--out", "other"),
     ]
+    sheet = ("--out", "audit.json", "--fix", "fixed sheet.csv", "--for-spreadsheet")
+    printed = [
+        _said("explain", "model", "--json", "--", ids[0]),
+        _said("audit", *tables, "--json", *sheet),
+    ]
+    markdown = _said("bench", "--show", "times.jsonl")
     return Shown(
         ids,
+        classes,
         "\n".join(said),
-        _said("explain", "model", "--json", "--", ids[0]),
-        Path("told.csv").read_text(encoding="utf-8"),
-        Path("sheet.csv").read_text(encoding="utf-8"),
-        Path("page.html").read_text(encoding="utf-8"),
-        Table(text, (text,), ((text,),)).to_markdown(),
+        [*printed, _read("audit.json")],
+        [_read(one) for one in ("told.csv", "audit.csv", "fixed.csv")],
+        [_read(one) for one in ("told sheet.csv", "fixed sheet.csv")],
+        _read("page.html"),
+        _read("a.svg"),
+        markdown,
     )
+
+
+def _write_tables(
+    nodes: str, edges: str, ids: list[str], classes: list[str], column: str = "size"
+) -> None:
+    """Write a ring of nodes whose classes alternate, as their one feature does."""
+    sizes = [node % 2 + node / 100 for node in range(len(ids))]
+    pd.DataFrame({"id": ids, "topic": classes, column: sizes}).to_csv(nodes, index=False)
+    ends = {"source": ids, "target": [*ids[2:], *ids[:2]]}
+    pd.DataFrame(ends).to_csv(edges, index=False)
+
+
+def _times(text: str) -> dict[str, Any]:
+    """Return a measured case with this text wherever a file of times has text."""
+    times = {text: Timed((0.1,), 0), f"{text} 2": Timed((0.2,), 0)}
+    return Measured(text, text, text, text, times, made_with={text: text}).to_json()
+
+
+def _read(path: str) -> str:
+    """Return the text of a file, none of one that no command has written."""
+    file = Path(path)
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def name(text: str) -> Named:
     """Run the commands on files and folders that are named by this text, in the current folder."""
-    ids = [f"n{node}" for node in range(5 * _N_NODES)]  # so many that `evaluate` can hold some out
-    classes = ["ab"[node % 2] if node % 5 else "" for node in range(len(ids))]
+    ids = [f"n{node}" for node in range(_N_NODES)]
     at = {one: f"{text} {one}" for one in _FILES}
-    nodes = pd.DataFrame({"id": ids, "topic": classes, "size": range(len(ids))})
-    nodes.to_csv(at["nodes.csv"], index=False)
-    edges = pd.DataFrame({"source": ids, "target": [*ids[2:], *ids[:2]]})
-    edges.to_csv(at["edges.csv"], index=False)
+    classes = ["ab"[node % 2] if node % 5 else "" for node in range(_N_NODES)]
+    _write_tables(at["nodes.csv"], at["edges.csv"], ids, classes)
     said = [_said(*words) for words in _well(at)]
     missing = [one for one in at.values() if not Path(one).exists()]
     said += [_said(*words) for words in _wrong(at)]
     told = [_said(*words[:1], "--json", "--overwrite", *words[1:]) for words in _well(at)[:2]]
-    page = Path(at["page.html"])
-    shown = page.read_text(encoding="utf-8") if page.exists() else ""
-    return Named([at["model"], at["told.csv"]], "\n".join(said), "".join(told), missing, shown)
+    names, shown = [at["model"], at["told.csv"]], (_read(at["page.html"]), _read(at["a.svg"]))
+    return Named(names, "\n".join(said), "".join(told), missing, *shown)
 
 
 _FILES = ("edges.csv", "nodes.csv", "model", "told.csv", "page.html", "a.svg", "graph", "disk",
@@ -249,10 +292,16 @@ def _named_on_disk(shown: Named, _: Named) -> str:
     return f"broken: {shown.missing[0]!r} is not there" if shown.missing else ""
 
 
-def _in_json(shown: Shown, _: Shown) -> str:
-    if not all(line.isprintable() for line in shown.json.rstrip("\n").split("\n")):
+def _in_json(shown: Shown, plain: Shown) -> str:
+    if not all(line.isprintable() for one in shown.json for line in one.split("\n")):
         return "broken: something that a terminal acts upon"
-    return "" if shown.ids[0] in _texts_in(json.loads(shown.json)) else "broken: another text"
+    return "" if _n_known(shown) == _n_known(plain) else "broken: another text"
+
+
+def _n_known(shown: Shown) -> list[int]:
+    """Return how many texts of each JSON are an id or a class."""
+    known = {*shown.ids, *shown.classes}
+    return [sum(text in known for text in _texts_in(json.loads(one))) for one in shown.json]
 
 
 def _texts_in(told: object) -> Iterator[str]:
@@ -263,20 +312,29 @@ def _texts_in(told: object) -> Iterator[str]:
 
 
 def _in_csv(shown: Shown, _: Shown) -> str:
-    return "" if _first_column(shown.csv) == shown.ids else "broken: another text"
+    tables = [_cells_of(one) for one in shown.csv]
+    return "" if all(_is_of(shown, one) for one in tables) else "broken: another text"
 
 
 def _in_sheet(shown: Shown, _: Shown) -> str:
-    cells = _first_column(shown.sheet)
+    tables = [_cells_of(one) for one in shown.sheets]
+    cells = [cell for one in tables for column in one for cell in (column, *one[column])]
     if formulas := [cell for cell in cells if _FORMULA.match(cell)]:
         return f"broken: {formulas[0]!r} is computed"
-    return "" if [cell.removeprefix("'") for cell in cells] == shown.ids else "broken: another text"
+    tables = [one.map(lambda cell: cell.removeprefix("'")) for one in tables]
+    return "" if all(_is_of(shown, one) for one in tables) else "broken: another text"
 
 
-def _first_column(content: str) -> list[str]:
-    table = pd.read_csv(io.StringIO(content, newline=""), dtype=str, keep_default_na=False)
-    cells: list[str] = table.iloc[:, 0].tolist()
-    return cells
+def _cells_of(content: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(content, newline=""), dtype=str, keep_default_na=False)
+
+
+def _is_of(shown: Shown, table: pd.DataFrame) -> bool:
+    """Tell whether a table is of all nodes or of those with a label, and its classes are theirs."""
+    ids, classes = table.iloc[:, 0].tolist(), table.iloc[:, 1].tolist()
+    labelled = [one for one, label in zip(shown.ids, shown.classes, strict=True) if label]
+    is_whole = ids == shown.ids or sorted(ids) == sorted(labelled)
+    return is_whole and set(classes) <= set(shown.classes)
 
 
 def _in_markdown(shown: Shown, plain: Shown) -> str:
@@ -301,10 +359,22 @@ class _Tags(HTMLParser):
 
 
 def _on_page(shown: Shown | Named, plain: Shown | Named) -> str:
+    return _in_markup(shown.page, plain.page)
+
+
+def _in_picture(shown: Shown | Named, plain: Shown | Named) -> str:
+    try:
+        ElementTree.fromstring(shown.picture)
+    except ElementTree.ParseError as error:
+        return f"broken: no picture: {error}"
+    return _in_markup(shown.picture, plain.picture)
+
+
+def _in_markup(shown: str, plain: str) -> str:
     if turned := re.findall("[\x00-\x08\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]",
-                            shown.page):  # fmt: skip
+                            shown):  # fmt: skip
         return f"broken: {turned[0]!r} in a page"
-    other = _tags_of(shown.page) - _tags_of(plain.page)
+    other = _tags_of(shown) - _tags_of(plain)
     return f"broken: a tag {next(iter(other))}" if other else ""
 
 
@@ -321,12 +391,14 @@ PLACES: dict[str, Callable[[Shown, Shown], str]] = {
     "in CSV for a spreadsheet": _in_sheet,
     "in Markdown": _in_markdown,
     "in a page": _on_page,
+    "in a picture": _in_picture,
 }
 NAMED: dict[str, Callable[[Named, Named], str]] = {
     "on a terminal": _named_on_terminal,
     "in JSON": _named_in_json,
     "on the disk": _named_on_disk,
     "in a page": _on_page,
+    "in a picture": _in_picture,
 }
 
 
