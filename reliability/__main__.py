@@ -10,7 +10,7 @@ import typer
 from proptrain import cli
 from proptrain.cli.console import results
 from proptrain.files import whole_file
-from reliability.table import read_tried, table_of, with_table
+from reliability.table import read_tried, tables_of, with_tables
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -19,15 +19,15 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def main(
     show: Annotated[Path, typer.Option(help="Folder of JSON lines, as the scripts write them.")],
     page: Annotated[
-        Path | None, typer.Option(help="Page to put the table into, between its two marks.")
+        Path | None, typer.Option(help="Page to put the tables into, between its two marks.")
     ] = None,
 ) -> None:
-    """Print the table of all faults and bad inputs that were tried, or put it into a page."""
-    table = table_of(read_tried(show))
+    """Print tables of all faults and bad inputs that were tried, or put them into a page."""
+    tables = tables_of(read_tried(show))
     if page is None:
-        results.file.write(table.to_markdown() + "\n")
+        results.file.write("\n\n".join(table.to_markdown() for table in tables) + "\n")
         return
-    content = with_table(page.read_text(encoding="utf-8"), table)
+    content = with_tables(page.read_text(encoding="utf-8"), *tables)
     with whole_file(page, overwrite=True) as temporary:
         temporary.write_text(content, encoding="utf-8")
 

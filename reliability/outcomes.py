@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ BEGINNING = b'{"fault": '
 def add_outcome(
     file: LineFile, fault: str, outcomes: Iterable[str], command: str, **measured: Any
 ) -> None:
-    """Write what was tried, its outcomes by name, and by which command and code."""
+    """Write what was tried, its outcomes by name, and by which command and code on which day."""
     counts = Counter(outcomes)
     line = {"fault": fault, "tried": counts.total(), "outcome": dict(counts), "command": command}
-    file.add({**line, "code": package_digest(), **measured})
+    day = datetime.now(UTC).date().isoformat()
+    file.add({**line, "code": package_digest(), "day": day, **measured})
 
 
 def faults_in(lines: bytes) -> set[str]:

@@ -213,8 +213,10 @@ def _read_beside(at: Path, graph: Path, name: str) -> None:
 
 def _predict_new(at: Path, model: Path, nodes: str, edges: str | None = None) -> None:
     """Write what a whole model tells of new nodes, with their edges or by their features alone."""
-    weight = None if edges is None else "weight"
-    predict(model, at / "told.csv", at / nodes, edges and at / edges, weight=weight)
+    if edges is None:
+        predict(model, at / "told.csv", at / nodes)
+    else:
+        predict(model, at / "told.csv", at / nodes, at / edges, weight="weight")
 
 
 def _audit_now(at: Path, model: Path) -> None:

@@ -14,10 +14,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from reliability import forked, fuzz, harm, soak
+from reliability import forked, fuzz, harm, soak, text
 from reliability.forked import Ended
 from reliability.hell import choose, who_tries
 from reliability.jobs import JOBS, left_inside, state_of
@@ -25,12 +28,13 @@ from reliability.kill import Victim
 from reliability.mutations import WAYS, spoil_files
 from reliability.outcomes import BEGINNING, add_outcome, chosen
 from reliability.readers import FORMS, Reader, all_readers
-from reliability.table import Tried, read_tried, table_of, with_table
+from reliability.table import Tried, read_tried, states_of, table_of, tables_of, with_tables
 from reliability.text import NAMED, PLACES, WELL, Named, Shown
 from reliability.two_writers import BOTH_WROTE, ONE_WROTE, Pair
 
 import proptrain
 from proptrain import cli
+from proptrain.bench.results import read_measured
 from proptrain.data.table_files import _SEPARATED
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.experiments.protocol import Run
@@ -76,7 +80,7 @@ READ_BY = {
     "audit nodes": TABLES | {"audit --fix"},
     "reproduce out": {"runs.jsonl"},
     "bench out": {"bench results"},
-    "bench show": {"bench results"},
+    "bench show": {"bench results", "bench results, drawn"},
     "graph build edges": EDGE_LISTS,
     "graph build nodes": NODES_OF_A_BUILD,
     "graph build out": {"unfinished build"},
@@ -261,7 +265,14 @@ def test_what_breaks_is_seen_and_the_next_file_is_read(read, expected, monkeypat
 def line(fault, outcome, command="python -m a --b c_d", **more):
     tried = sum(outcome.values())
     return json.dumps(
-        {"fault": fault, "tried": tried, "outcome": outcome, "command": command, **more}
+        {
+            "fault": fault,
+            "tried": tried,
+            "outcome": outcome,
+            "command": command,
+            "code": "c",
+            **more,
+        }
     )
 
 
@@ -278,21 +289,38 @@ def test_lines_of_all_files_become_one_table(tmp_path):
 def test_of_a_fault_that_was_tried_further_the_last_command_repeats_all(tmp_path):
     lines = [line("a", {"b": 100}, "python -m a 100"), line("a", {"b": 50}, "python -m a 150")]
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
-    assert read_tried(tmp_path) == [Tried("a", Counter(b=150), "python -m a 150")]
+    made = Counter({("c", "not noted"): 150})
+    assert read_tried(tmp_path) == [Tried("a", Counter(b=150), "python -m a 150", made)]
+
+
+def test_each_script_tells_the_states_of_the_code_and_their_days(tmp_path):
+    kill, fuzz = "python -m reliability.kill --out FILE", "python -m reliability.fuzz --out FILE"
+    lines = [
+        line("kill -9 during a", {"absent": 1500}, kill, code="65181f69b211"),
+        line("kill -9 during b", {"absent": 500}, kill, code="65181f69b211"),
+        line("kill -9 during b", {"absent": 2}, kill, code="c", day="2026-12-01"),
+        line("spoilt file: a", {"result": 3}, fuzz, code="c"),
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    assert states_of(read_tried(tmp_path)).rows == (
+        ("reliability.fuzz", "not noted", "c", "3"),
+        ("reliability.kill", "2026-12-01", "c", "2"),
+        ("reliability.kill", "by 2026-11-18", "65181f69b211", "2,000"),
+    )
 
 
 def test_the_table_takes_its_place_in_a_page(tmp_path):
     (tmp_path / "a.jsonl").write_text(line("kill -9", {"absent": 3}) + "\n")
-    table = table_of(read_tried(tmp_path))
+    tables = tables_of(read_tried(tmp_path))
     page = "Before.\n<!-- what was tried -->\nold\n<!-- so much was tried -->\nAfter.\n"
-    once = with_table(page, table)
-    assert with_table(once, table) == once
+    once = with_tables(page, *tables)
+    assert with_tables(once, *tables) == once
     assert once.startswith("Before.\n")
     assert once.endswith("\nAfter.\n")
-    assert table.to_markdown() in once
+    assert all(table.to_markdown() in once for table in tables)
     assert "old" not in once
     with pytest.raises(InvalidInputError, match="must have a line"):
-        with_table("no marks", table)
+        with_tables("no marks", *tables)
 
 
 @pytest.mark.parametrize(
@@ -323,11 +351,13 @@ FINE = {
 """What may have come of each kind of fault."""
 
 
-def test_every_line_says_by_which_code_it_was_made(tmp_path):
+def test_every_line_says_by_which_code_it_was_made_and_when(tmp_path):
+    before = datetime.now(UTC).date().isoformat()
     with open_lines(tmp_path / "a.jsonl", lambda _: None, BEGINNING) as (file, _):
         add_outcome(file, "a fault", ["absent"], "python -m a")
     told = json.loads((tmp_path / "a.jsonl").read_bytes())
     assert told["code"] == package_digest()
+    assert told["day"] in (before, datetime.now(UTC).date().isoformat())
 
 
 @pytest.mark.parametrize("source", ["files.py", "json_lines.py", "persistence.py", "cli/fit.py"])
@@ -373,9 +403,17 @@ def test_a_reader_asked_for_alone_gets_all_files(readers, tmp_path, monkeypatch)
     assert run(5, [readers[0].name], "one.jsonl") == told[:1]
 
 
-def test_the_page_has_the_table_of_the_result_files():
-    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
-    assert with_table(page, table_of(read_tried(RESULTS))) == page
+PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_tables_of_the_result_files():
+    assert with_tables(PAGE, *tables_of(read_tried(RESULTS))) == PAGE
+
+
+def test_the_page_says_how_old_its_trials_are():
+    made = sum((one.made for one in read_tried(RESULTS)), Counter())
+    n_now = sum(n for (code, _), n in made.items() if code == package_digest())
+    assert ("Most are of older code" in PAGE) == (n_now < made.total() / 2)
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "reproduce", "graph build", "save"])
@@ -547,17 +585,61 @@ def test_a_case_is_chosen_by_its_name():
         chosen(["c"], ["a", "b"])
 
 
-def test_text_that_is_acted_upon_is_seen():
-    plain = Shown(["a"], "a", '{"id": "a"}', "id\na\n", "id\na\n", "<p>a</p>", "| a |")
-    bad = Shown(["b"], "\x1b[31m", '{"id": "a"}', "id\na\n", "id\n=b\n", "<p><img></p>", "| <b> |")
-    for place, judge in PLACES.items():
-        assert judge(plain, plain) == "", place
-        assert judge(bad, plain).startswith("broken"), place
+TABLE = "id,topic,size\na,x,1\nb,,2\n"
+SHOWN = Shown(
+    ids=["a", "b"],
+    classes=["x", ""],
+    said="a\n",
+    json=['{"id": "a"}', '[{"given": "x"}]'],
+    csv=[TABLE, "id,given\na,x\n"],
+    sheets=[TABLE],
+    page="<p>a</p>",
+    picture="<svg><text>a</text></svg>",
+    markdown="| a |",
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "bad"),
+    [
+        ("on a terminal", {"said": "\x1b[31m"}),
+        ("in JSON", {"json": ['{"id": "\x9b"}', '[{"given": "x"}]']}),
+        ("in JSON", {"json": ['{"id": "a"}', '[{"given": "\\\\u202ex"}]']}),
+        ("in CSV", {"csv": [TABLE.replace("b,", "c,")]}),
+        ("in CSV", {"csv": [TABLE, "id,given\nb,x\n"]}),
+        ("in CSV", {"csv": [TABLE.replace("x", "y")]}),
+        ("in CSV for a spreadsheet", {"sheets": [TABLE.replace("b,", "=b,")]}),
+        ("in CSV for a spreadsheet", {"sheets": [TABLE.replace("x", "@x")]}),
+        ("in CSV for a spreadsheet", {"sheets": [TABLE.replace("size", "+size")]}),
+        ("in CSV for a spreadsheet", {"sheets": [TABLE.replace("b,", "c,")]}),
+        ("in Markdown", {"markdown": "| <b> |"}),
+        ("in a page", {"page": "<p><img></p>"}),
+        ("in a page", {"page": "<p>\u202ea</p>"}),
+        ("in a picture", {"picture": "<svg><img/></svg>"}),
+        ("in a picture", {"picture": "<svg><text>a & b</text></svg>"}),
+        ("in a picture", {"picture": ""}),
+    ],
+)
+def test_text_that_is_acted_upon_is_seen(place, bad):
+    assert {judge(SHOWN, SHOWN) for judge in PLACES.values()} == {""}
+    assert PLACES[place](replace(SHOWN, **bad), SHOWN).startswith("broken")
+
+
+def test_text_goes_through_every_command_that_shows_some(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(text, "_said", lambda *words: ran.append(words[0]) or "")
+    with chdir(tmp_path):
+        text.show("=1+1")
+        assert read_measured(Path("times.jsonl"))[0].case == "=1+1"
+        assert set(pd.read_csv("nodes.csv").topic.dropna()) == {"=1+1 a", "=1+1 b"}
+    commands = {one.callback.__name__ for one in cli.app.registered_commands}
+    own = {"demo", "reproduce", "verify"}  # which show text of ours alone
+    assert set(ran) == commands - own | {"graph"}
 
 
 def test_a_name_that_is_acted_upon_is_seen():
     def named(name, said, told, missing=(), page="<p>a</p>"):
-        return Named([name], said, told, list(missing), page)
+        return Named([name], said, told, list(missing), page, f"<svg>{page}</svg>")
 
     said = "written to {}\nerror: no {}\n"
     plain = named("a", said.format("a", "a"), '{"out": "a"}\n')
@@ -572,8 +654,8 @@ def test_a_name_that_is_acted_upon_is_seen():
 
 
 def test_a_line_that_a_name_brings_along_is_seen():
-    plain = Named(["a"], "written to a\n", "{}", [], "")
-    other = Named(["a"], "written to a\nerror: b\n", "{}", [], "")
+    plain = Named(["a"], "written to a\n", "{}", [], "", "")
+    other = Named(["a"], "written to a\nerror: b\n", "{}", [], "", "")
     assert "errors of each kind" in NAMED["on a terminal"](other, plain)
 
 
