@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import socket
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import skops.io
-from reliability.fuzz import write
+from reliability.fuzz import read_spoilt, write
 from reliability.harm import Payload, with_pickles
 from reliability.readers import all_readers
 
@@ -278,6 +279,19 @@ def test_a_parquet_file_of_many_equal_numbers_is_refused(tmp_path):
     for read in (lambda: open_features(path, 3), lambda: read_nodes(path)):
         with pytest.raises(FileFormatError, match=r"would grow from [\d,]+ bytes to 80,000,000"):
             read()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and limited")
+@pytest.mark.parametrize("name", ["nodes.parquet", "edges.parquet"])
+def test_a_parquet_column_that_contradicts_itself_does_not_end_the_process(name, readers):
+    """Its cells may be empty, says what counts them; its schema says that they may not."""
+    key = "nodes of a build, Parquet" if name.startswith("nodes") else "Parquet edge list, built"
+    content = readers[key].files[name]
+    for column in (b"\x02id", b"\x06source"):  # in the schema, after how often it is in a cell
+        content = content.replace(b"\x25\x02\x18" + column, b"\x25\x00\x18" + column)
+    assert content != readers[key].files[name]
+    (outcome,) = read_spoilt(readers[key], range(1), 0, make=lambda *_: {name: content})
+    assert re.fullmatch(r"result|\w+Error", outcome), outcome  # by which pyarrow can tell
 
 
 def test_parquet_gives_back_what_pandas_wrote(tmp_path):

@@ -188,19 +188,22 @@ def largest_group(path: Path, choose: Callable[[list[str]], list[str]]) -> int:
     """Return the bytes of some columns of a Parquet file in its largest row group."""
     import pyarrow.parquet as pq
 
-    with told_in_our_words(path):
-        metadata = pq.read_metadata(path)
-        names = choose(metadata.schema.to_arrow_schema().names)
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        sizes = [
-            sum(
-                column.total_uncompressed_size
-                for column in map(group.column, range(group.num_columns))
-                if column.path_in_schema in names
-            )
-            for group in groups
-        ]
-    return int(max([0, *sizes]))
+    with told_in_our_words(path), pq.ParquetFile(path, buffer_size=_SMALL_BLOCK) as file:
+        names = choose(file.schema_arrow.names)
+        places = [n for n in range(len(file.schema)) if file.schema.column(n).path in names]
+        sizes = [_size_of(file, number, names, places) for number in range(file.num_row_groups)]
+    return max([0, *sizes])
+
+
+def _size_of(file: Any, number: int, names: list[str], places: list[int]) -> int:
+    """Return the bytes of the columns with these names, at these places, in a row group."""
+    group = file.metadata.row_group(number)
+    if group.num_rows == 0:
+        return 0
+    # A column whose description is damaged is an error to whoever reads from it; asked for it
+    # alone, pyarrow ends the process.
+    next(file.iter_batches(1, [number], names, use_threads=False), None)
+    return sum(int(group.column(place).total_uncompressed_size) for place in places)
 
 
 def _parquet_rows(path: Path, columns: list[str]) -> tuple[int, bool]:
