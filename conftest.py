@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from proptrain import memory
+from proptrain.system import memory
 
 _OWN = 300_000_000
 """What Python and its libraries take in a command of its own, in bytes."""

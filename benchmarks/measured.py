@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from proptrain.cli.console import results
 from proptrain.errors import FileFormatError, InvalidInputError
-from proptrain.files import unwritable_is_ours, whole_file
-from proptrain.json_lines import LineFile, open_lines, read_lines
-from proptrain.reading import parse_json
+from proptrain.system.files import unwritable_is_ours, whole_file
+from proptrain.system.json_lines import LineFile, open_lines, read_lines
+from proptrain.system.reading import parse_json
 
 Line: TypeAlias = dict[str, Any]
 _BEGINNING = b'{"case": '

@@ -30,7 +30,7 @@ from proptrain import (
 )
 from proptrain.cli.console import progress, results
 from proptrain.experiments.versions import code_digest
-from proptrain.json_lines import open_lines
+from proptrain.system.json_lines import open_lines
 
 SEEDS = range(10, 15)
 """Others than those that settings were chosen with."""

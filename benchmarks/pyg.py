@@ -17,7 +17,7 @@ from proptrain.data.indices import with_short_indices
 from proptrain.data.splits import Split
 from proptrain.kernels.threads import counting_tiny_as_zero
 from proptrain.propagate.normalisation import Normalisation, normalise
-from proptrain.torch_sparse import csr_tensor, torch_csr
+from proptrain.system.torch_sparse import csr_tensor, torch_csr
 from proptrain.train.stopping import EarlyStopping
 
 MAX_EPOCHS = 2000

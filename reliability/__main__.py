@@ -9,7 +9,7 @@ import typer
 
 from proptrain import cli
 from proptrain.cli.console import results
-from proptrain.files import whole_file
+from proptrain.system.files import whole_file
 from reliability.table import read_tried, tables_of, with_tables
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -23,13 +23,13 @@ _NEEDED = (
     "proptrain.data.disk_build",
     "proptrain.data.disk_nodes",
     "proptrain.data.tables",
-    "proptrain.disk_model",
+    "proptrain.saving.disk_model",
     "proptrain.experiments.coverage",
     "proptrain.experiments.methods",
     "proptrain.experiments.remaining",
     "proptrain.experiments.store",
-    "proptrain.from_disk",
-    "proptrain.persistence",
+    "proptrain.large.from_disk",
+    "proptrain.saving.persistence",
     "proptrain.report.reproduction",
     "pyarrow.csv",
     "pyarrow.parquet",
@@ -107,7 +107,7 @@ def _save(model: str, output: str, *options: str) -> None:
     """Do what has no command: save a classifier, as a command would."""
     from proptrain.cli.console import fail
     from proptrain.errors import ProptrainError
-    from proptrain.persistence import load_model
+    from proptrain.saving.persistence import load_model
 
     try:
         load_model(model).estimator.save(output, overwrite="--overwrite" in options)

@@ -23,7 +23,7 @@ import typer
 from proptrain import cli
 from proptrain.cli.console import say
 from proptrain.errors import InvalidInputError
-from proptrain.json_lines import open_lines
+from proptrain.system.json_lines import open_lines
 from reliability import forked
 from reliability.jobs import JOBS, Job, prepare, put, state_of
 from reliability.kill import Victim

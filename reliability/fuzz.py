@@ -29,8 +29,8 @@ import typer
 from proptrain import cli
 from proptrain.cli.console import say
 from proptrain.errors import ProptrainError
-from proptrain.json_lines import open_lines
-from proptrain.memory import memory_told
+from proptrain.system.json_lines import open_lines
+from proptrain.system.memory import memory_told
 from reliability.mutations import spoil_files
 from reliability.outcomes import BEGINNING, add_outcome, chosen, ready, tried_in
 from reliability.readers import Reader, all_readers

@@ -38,9 +38,9 @@ from proptrain.data.disk_build import build_graph
 from proptrain.data.disk_nodes import open_features
 from proptrain.data.npz import read_npz
 from proptrain.data.tables import read_tables
-from proptrain.disk_model import load_disk_model
-from proptrain.json_lines import open_lines
-from proptrain.persistence import load_model, save_model
+from proptrain.saving.disk_model import load_disk_model
+from proptrain.saving.persistence import load_model, save_model
+from proptrain.system.json_lines import open_lines
 from reliability.fuzz import read_spoilt
 from reliability.outcomes import BEGINNING, add_outcome, chosen, faults_in, ready
 from reliability.readers import Files, Reader, all_readers, sign_model

@@ -31,7 +31,7 @@ from proptrain import (
 from proptrain.cli.console import say
 from proptrain.data.graph import Graph
 from proptrain.errors import InvalidInputError, ProptrainError
-from proptrain.json_lines import open_lines
+from proptrain.system.json_lines import open_lines
 from reliability.hell_cases import Case, Problem, all_cases
 from reliability.outcomes import BEGINNING, add_outcome, faults_in, ready
 

@@ -15,11 +15,11 @@ import pandas as pd
 
 from proptrain.data.disk import DiskGraph
 from proptrain.data.manifest import WORK
-from proptrain.disk_model import load_disk_model
 from proptrain.errors import ProptrainError
 from proptrain.experiments.store import FILE_NAME, read_runs
-from proptrain.files import unfinished_of
-from proptrain.persistence import load_model
+from proptrain.saving.disk_model import load_disk_model
+from proptrain.saving.persistence import load_model
+from proptrain.system.files import unfinished_of
 from reliability.forked import run
 
 State = Literal["absent", "complete old", "complete new", "whole so far", "half"]

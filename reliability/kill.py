@@ -26,7 +26,7 @@ import typer
 from proptrain import cli
 from proptrain.cli.console import say
 from proptrain.experiments.store import FILE_NAME
-from proptrain.json_lines import open_lines
+from proptrain.system.json_lines import open_lines
 from reliability import forked
 from reliability.jobs import JOBS, Job, clear, left_beside, left_inside, prepare, put, state_of
 from reliability.outcomes import BEGINNING, add_outcome, chosen, ready, tried_in

@@ -22,8 +22,8 @@ import typer
 from proptrain import cli, graph_from_edges
 from proptrain.cli.console import say
 from proptrain.experiments.methods import METHODS
-from proptrain.json_lines import open_lines
-from proptrain.memory import peak_memory, resident_memory
+from proptrain.system.json_lines import open_lines
+from proptrain.system.memory import peak_memory, resident_memory
 from proptrain.workload import FitSizes, estimate_fit
 from reliability.outcomes import BEGINNING, add_outcome, chosen, faults_in, ready
 

@@ -19,8 +19,8 @@ import typer
 
 from proptrain import cli
 from proptrain.cli.console import say
-from proptrain.json_lines import open_lines
-from proptrain.memory import memory_told
+from proptrain.system.json_lines import open_lines
+from proptrain.system.memory import memory_told
 from reliability import forked
 from reliability.outcomes import BEGINNING, add_outcome, chosen, faults_in, ready
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from proptrain.errors import InvalidInputError
 from proptrain.experiments.versions import package_digest
-from proptrain.json_lines import LineFile
+from proptrain.system.json_lines import LineFile
 
 BEGINNING = b'{"fault": '
 """Of each line."""
@@ -28,12 +28,12 @@ def add_outcome(
 
 
 def faults_in(lines: bytes) -> set[str]:
-    """Return what was tried already, for `proptrain.json_lines.open_lines`."""
+    """Return what was tried already, for `proptrain.system.json_lines.open_lines`."""
     return {json.loads(line)["fault"] for line in lines.splitlines()}
 
 
 def tried_in(lines: bytes) -> Counter[str]:
-    """Return how often each fault was tried, for `proptrain.json_lines.open_lines`."""
+    """Return how often each fault was tried, for `proptrain.system.json_lines.open_lines`."""
     found: Counter[str] = Counter()
     for line in map(json.loads, lines.splitlines()):
         found[line["fault"]] += line["tried"]

@@ -46,12 +46,12 @@ from proptrain.data.shared import SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.data.tables import Tables, read_tables
-from proptrain.disk_model import save_disk_model
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.store import read_runs
-from proptrain.persistence import load_model, save_model
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.schemes import PPR
+from proptrain.saving.disk_model import save_disk_model
+from proptrain.saving.persistence import load_model, save_model
 from proptrain.train.loop import TrainSettings, predict_probabilities, train_predictor
 from proptrain.train.snapshot import Keeper, Snapshot, signed
 from proptrain.train.stopping import StoppingNodes

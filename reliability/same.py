@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from proptrain import PTAClassifier, cli, fit_from_disk, load_dataset, save_graph
 from proptrain.cli.console import say
 from proptrain.experiments.methods import METHODS
-from proptrain.json_lines import open_lines
 from proptrain.kernels import threads
+from proptrain.system.json_lines import open_lines
 from reliability.outcomes import BEGINNING, add_outcome, chosen, faults_in, ready
 
 COMMAND = "python -m reliability.same"

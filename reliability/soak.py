@@ -28,8 +28,8 @@ from proptrain import (
 from proptrain.cli.console import say
 from proptrain.data.synthetic import power_law_graph
 from proptrain.experiments.versions import package_digest
-from proptrain.json_lines import open_lines
-from proptrain.memory import resident_memory
+from proptrain.system.json_lines import open_lines
+from proptrain.system.memory import resident_memory
 from reliability.outcomes import BEGINNING, add_outcome, faults_in, ready
 
 COMMAND = "python -m reliability.soak"

@@ -12,7 +12,7 @@ from typing import Any
 
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.experiments.grid import Table, counted
-from proptrain.json_lines import read_lines
+from proptrain.system.json_lines import read_lines
 from reliability.outcomes import BEGINNING
 
 KEPT = {

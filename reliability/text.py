@@ -32,7 +32,7 @@ from proptrain import cli
 from proptrain.bench.results import Measured
 from proptrain.bench.timing import Timed
 from proptrain.cli.console import say
-from proptrain.json_lines import open_lines
+from proptrain.system.json_lines import open_lines
 from proptrain.text import visible
 from reliability import forked
 from reliability.outcomes import BEGINNING, add_outcome, chosen, faults_in, ready

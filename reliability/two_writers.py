@@ -18,7 +18,7 @@ import typer
 
 from proptrain import cli
 from proptrain.cli.console import say
-from proptrain.json_lines import open_lines
+from proptrain.system.json_lines import open_lines
 from reliability import forked
 from reliability.jobs import JOBS, Job, left_beside, left_inside
 from reliability.kill import Victim, workplace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from proptrain.fit_cluster import Trainers
+from proptrain.large.fit_cluster import Trainers
 from proptrain.train.team import ALONE
 
 

@@ -43,8 +43,8 @@ from proptrain.errors import (
     TrainingError,
     UnreadableFileError,
 )
-from proptrain.fit_cluster import fit_on_cluster, work_folder
-from proptrain.on_ray import RayCrew, RayEngine
+from proptrain.large.fit_cluster import fit_on_cluster, work_folder
+from proptrain.large.on_ray import RayCrew, RayEngine
 from proptrain.propagate import cluster as cluster_module
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.exchange import take_step

@@ -15,8 +15,8 @@ from proptrain.data.noise import LabelNoise
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS
 from proptrain.errors import FileFormatError
 from proptrain.experiments.versions import code_digest
-from proptrain.json_lines import LineFile, open_lines, read_lines
-from proptrain.reading import parse_json
+from proptrain.system.json_lines import LineFile, open_lines, read_lines
+from proptrain.system.reading import parse_json
 
 RATES = (0.1, 0.2, 0.3)
 KINDS: tuple[LabelNoise, ...] = ("uniform", "pair")

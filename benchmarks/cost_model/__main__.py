@@ -40,7 +40,7 @@ from benchmarks.ray_cost.table import gather
 from proptrain import cli
 from proptrain.errors import InvalidInputError
 from proptrain.experiments.grid import MISSING, Table
-from proptrain.memory import in_words, parse_memory
+from proptrain.system.memory import in_words, parse_memory
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from proptrain.from_disk import batch_row_bytes
 from proptrain.kernels.columns import WIDTHS
+from proptrain.large.from_disk import batch_row_bytes
 from proptrain.propagate.cluster import task_room
 from proptrain.propagate.engine import is_large
 from proptrain.propagate.exchange import task_bytes

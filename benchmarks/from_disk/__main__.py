@@ -24,7 +24,7 @@ from proptrain import cli
 from proptrain.bench.results import made_with
 from proptrain.cli.console import say
 from proptrain.errors import InvalidInputError
-from proptrain.memory import in_words, parse_memory
+from proptrain.system.memory import in_words, parse_memory
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

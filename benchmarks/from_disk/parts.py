@@ -27,13 +27,13 @@ from proptrain.data.graph import Graph
 from proptrain.data.mapped import forget, parts_of, write_rows
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
-from proptrain.from_disk import predict_from_disk
-from proptrain.memory import peak_memory
+from proptrain.large.from_disk import predict_from_disk
 from proptrain.problem import label_roles
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.engine import Engine, LocalEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import Scheme
+from proptrain.system.memory import peak_memory
 from proptrain.train.loop import predict_probabilities, train_predictor
 from proptrain.train.predictor import Weights
 from proptrain.train.stopping import StoppingNodes

@@ -9,7 +9,7 @@ from benchmarks.from_disk.parts import ENGINES, PARTS
 from benchmarks.measured import Line
 from proptrain.errors import InvalidInputError
 from proptrain.experiments.grid import MISSING, Table
-from proptrain.memory import in_words, parse_memory
+from proptrain.system.memory import in_words, parse_memory
 
 COMMAND = "python -m benchmarks.from_disk"
 MOST = 3.0

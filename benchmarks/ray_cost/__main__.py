@@ -24,7 +24,7 @@ from proptrain import cli
 from proptrain.bench.results import made_with
 from proptrain.cli.console import say
 from proptrain.errors import InvalidInputError
-from proptrain.memory import in_words
+from proptrain.system.memory import in_words
 
 SIZES = {4_000_000: 200_000, 30_000_000: 1_000_000, 124_000_000: 2_400_000}
 """Stored entries, and the nodes of a graph that has as many."""

@@ -71,7 +71,7 @@ def propagate(engine: str, graph: Path, columns: int) -> dict[str, Any]:
 
 def _engine(name: str, graph: Path, stack: ExitStack) -> Any:
     if name == "ray":
-        from proptrain.on_ray import RayEngine
+        from proptrain.large.on_ray import RayEngine
 
         return stack.enter_context(RayEngine(graph, scratch=graph.parent))
     if name == "blocked":

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from benchmarks.measured import Line
 from proptrain.errors import InvalidInputError
 from proptrain.experiments.grid import MISSING, Table
-from proptrain.memory import in_words
+from proptrain.system.memory import in_words
 
 COMMAND = "python -m benchmarks.ray_cost"
 _FLOAT = 4

@@ -251,7 +251,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ...     LabelPropagationClassifier.load(f"{folder}/model").predict()
         array(['left', 'left', 'right', 'right'], dtype='<U5')
         """
-        from proptrain.persistence import save_model
+        from proptrain.saving.persistence import save_model
 
         check_is_fitted(self)
         save_model(folder, self, overwrite=overwrite)
@@ -269,7 +269,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ...     LabelPropagationClassifier.load(f"{folder}/model")
         LabelPropagationClassifier()
         """
-        from proptrain.persistence import load_model
+        from proptrain.saving.persistence import load_model
 
         estimator = load_model(folder).estimator
         if not isinstance(estimator, cls):

@@ -16,7 +16,6 @@ from proptrain.classifier import (
     watched_nodes,
 )
 from proptrain.data.dataset import UNLABELLED, Features
-from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import (
     ensemble_predictions,
     spread_or_own,
@@ -28,6 +27,7 @@ from proptrain.propagate.labels import equal_labels
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
 from proptrain.propagate.torch_engine import engine_on
+from proptrain.system.devices import torch_device
 from proptrain.train.loop import OnEpoch, predict_probabilities
 from proptrain.train.stopping import StoppingNodes
 from proptrain.train.weighting import Adaptive, Weighting, dynamic, static

@@ -16,7 +16,6 @@ from proptrain.classifier import (
     needed,
 )
 from proptrain.data.dataset import UNLABELLED, Features
-from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
@@ -29,6 +28,7 @@ from proptrain.propagate.shaping import balance_classes, sharpen, temper_mass, w
 from proptrain.propagate.torch_engine import engine_on
 from proptrain.propagate.trust import told_by_others, trust_labels
 from proptrain.rounds import Round, RoundLearner, joined, mean_of, told_or
+from proptrain.system.devices import torch_device
 from proptrain.train.loop import OnEpoch, predict_probabilities
 from proptrain.train.scaling import Scaling, no_scaling, to_ordinary_size
 from proptrain.train.weighting import Adaptive

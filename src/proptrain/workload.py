@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from proptrain.errors import NotEnoughMemoryError
-from proptrain.memory import available_memory, in_words
 from proptrain.propagate.engine import is_large
+from proptrain.system.memory import available_memory, in_words
 from proptrain.trainings import most_epochs
 
 if TYPE_CHECKING:

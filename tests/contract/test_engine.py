@@ -122,7 +122,7 @@ RAY = os.environ.get("PROPTRAIN_RAY")
 
 def on_ray():
     """Return the engine of Ray, and as it is for large graphs; the first connects for all."""
-    from proptrain.on_ray import RayEngine
+    from proptrain.large.on_ray import RayEngine
 
     class OfRay(RayEngine):
         def __init__(self, graph, normalisation, *, memory, scratch):

@@ -19,7 +19,7 @@ from proptrain import LabelPropagationClassifier, cli, load_dataset, save_model
 from proptrain.cli.fit import METHOD_NAMES
 from proptrain.data.catalog import find_file
 from proptrain.experiments.methods import METHODS
-from proptrain.persistence import load_model
+from proptrain.saving.persistence import load_model
 
 N = 600  # papers of Cora, so that a fit takes a second or two
 N_NEW = 20

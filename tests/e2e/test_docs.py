@@ -63,7 +63,7 @@ NOT_RUN = {
     ("large-graphs.md", "ray start"): RAY,
     ("large-graphs.md", "proptrain graph build edges-*.parquet --out /shared"): RAY,
     ("large-graphs.md", "proptrain fit --engine ray"): RAY,
-    ("large-graphs.md", "from proptrain.on_ray"): "needs a cluster; see test_ray.py",
+    ("large-graphs.md", "from proptrain.large.on_ray"): "needs a cluster; see test_ray.py",
     ("large-graphs.md", "aws s3 cp"): "needs a store far away",
     ("large-graphs.md", "python -c"): "needs a store far away",
     ("large-graphs.md", "python -m benchmarks.from_disk work/"): LARGE,

@@ -144,7 +144,7 @@ def test_engines_tell_the_same_of_a_graph_in_its_own_order(built, run, tmp_path)
 
 
 def test_a_node_table_on_a_cluster_says_the_same(built, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("proptrain.on_ray.RayCrew", lambda _: nullcontext(OneProcess()))
+    monkeypatch.setattr("proptrain.large.on_ray.RayCrew", lambda _: nullcontext(OneProcess()))
     told = {}
     for engine, words in (("blocked", ("--memory", "8GB")), ("ray", ("--shared", tmp_path))):
         given = ("--edges", "graph", "--engine", engine, *words, *IN_WORDS, "--method", "PTA(F)")

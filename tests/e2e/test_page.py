@@ -27,12 +27,12 @@ from proptrain.classifier import GraphClassifier
 from proptrain.data.columns import encode_columns
 from proptrain.data.synthetic import power_law_graph
 from proptrain.insight.neighbourhood import neighbourhood_of
-from proptrain.persistence import load_model
 from proptrain.report.explore import MOST_NODES, Explorable, Unexplorable, explorable_of
 from proptrain.report.model_page import model_report
 from proptrain.report.page import render_report, write_report
 from proptrain.report.parts import ReliabilityCurve, Suspect
 from proptrain.report.svg import clean_text
+from proptrain.saving.persistence import load_model
 
 N = 60
 CLASSES = ("\"quoted\", 'twice' & more", "<script>alert(1)</script>", "\U0001f9ea lab")  # sorted

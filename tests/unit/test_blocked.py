@@ -28,12 +28,12 @@ from proptrain.data.order import locality_order
 from proptrain.data.synthetic import power_law_graph
 from proptrain.errors import InvalidInputError, UnwritableOutputError
 from proptrain.kernels.propagation import propagate_plain
-from proptrain.memory import in_words, parse_memory
 from proptrain.propagate import blocked
 from proptrain.propagate import engine as engine_module
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.normalisation import plain_operator
 from proptrain.propagate.schemes import PPR, Heat
+from proptrain.system.memory import in_words, parse_memory
 from strategies import adjacencies_with_signals
 
 MEMORY = "64GB"
@@ -198,7 +198,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from proptrain.data.disk import DiskGraph
-from proptrain.memory import peak_memory, resident_memory
+from proptrain.system.memory import peak_memory, resident_memory
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import PPR
@@ -239,7 +239,7 @@ import re, sys
 from pathlib import Path
 import numpy as np
 from proptrain.errors import InvalidInputError
-from proptrain.memory import give_back, parse_memory, peak_memory
+from proptrain.system.memory import give_back, parse_memory, peak_memory
 from proptrain.propagate import blocked
 from proptrain.propagate.schemes import PPR
 

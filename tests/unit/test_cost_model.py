@@ -50,12 +50,12 @@ from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.data.synthetic_disk import write_synthetic
-from proptrain.disk_model import save_disk_model
 from proptrain.errors import ClusterError
-from proptrain.fit_cluster import fit_on_cluster, work_folder
-from proptrain.from_disk import fitting_batch_size
+from proptrain.large.fit_cluster import fit_on_cluster, work_folder
+from proptrain.large.from_disk import fitting_batch_size
 from proptrain.propagate.cluster import ClusterEngine
 from proptrain.propagate.exchange import share_of
+from proptrain.saving.disk_model import save_disk_model
 
 PRICES = Prices(
     multiply=3e-10,

@@ -9,12 +9,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from proptrain import LabelPropagationClassifier, PTAClassifier, classifier, devices
+from proptrain import LabelPropagationClassifier, PTAClassifier, classifier
 from proptrain.data.catalog import load_dataset
-from proptrain.devices import torch_device
 from proptrain.errors import InvalidInputError
 from proptrain.propagate import torch_engine
 from proptrain.propagate.torch_engine import TorchEngine
+from proptrain.system import devices
+from proptrain.system.devices import torch_device
 from proptrain.train.backend import KERNELS
 from proptrain.train.loop import TrainSettings, train_predictor
 from proptrain.train.predictor import Predictor

@@ -22,7 +22,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proptrain import memory as memory_module
 from proptrain.data import (
     disk_build,
     disk_given,
@@ -54,6 +53,7 @@ from proptrain.errors import (
     UnwritableOutputError,
     WrongTypeError,
 )
+from proptrain.system import memory as memory_module
 
 MEMORY = "64GB"
 

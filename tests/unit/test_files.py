@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from proptrain import files
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
     OutputExistsError,
     UnwritableOutputError,
 )
-from proptrain.files import (
+from proptrain.system import files
+from proptrain.system.files import (
     check_output,
     file_of,
     only_writer,
@@ -308,7 +308,7 @@ AT_EACH_STEP = """
 import os, signal, sys
 from itertools import count
 from pathlib import Path
-from proptrain.files import only_writer, whole_file, whole_folder
+from proptrain.system.files import only_writer, whole_file, whole_folder
 
 place, is_folder = Path(sys.argv[1]), sys.argv[2] == "folder"
 path = place / "a"
@@ -414,7 +414,7 @@ def test_a_name_that_leads_out_of_a_folder(tmp_path, name):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from proptrain.files import working_folder
+from proptrain.system.files import working_folder
 with working_folder(Path(sys.argv[1])) as folder:
     folder.mkdir()
     (folder / "half.npy").write_text("half")

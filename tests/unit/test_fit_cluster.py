@@ -14,22 +14,23 @@ import scipy.sparse as sp
 import torch
 
 from one_process import OneProcess
-from proptrain import PTAClassifier, fit_cluster, fit_from_disk, from_disk
+from proptrain import PTAClassifier, fit_from_disk
 from proptrain.data.convert import graph_from_edges
 from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.shared import SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.data.synthetic_disk import write_synthetic
-from proptrain.disk_model import load_disk_model, save_disk_model
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
     UnreadableFileError,
     UnwritableOutputError,
 )
-from proptrain.fit_cluster import fit_on_cluster, work_folder
-from proptrain.from_disk import fitting_batch_size
+from proptrain.large import fit_cluster, from_disk
+from proptrain.large.fit_cluster import fit_on_cluster, work_folder
+from proptrain.large.from_disk import fitting_batch_size
+from proptrain.saving.disk_model import load_disk_model, save_disk_model
 from proptrain.train.team import ALONE
 from proptrain.train.torch_backend import torch_backend
 from thread_team import Threads, run_all

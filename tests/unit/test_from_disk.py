@@ -21,7 +21,6 @@ from proptrain.data.disk_nodes import open_features, open_labels, read_node_tabl
 from proptrain.data.disk_writer import save_graph
 from proptrain.data.graph import Graph
 from proptrain.data.order import locality_order
-from proptrain.disk_model import is_disk_model, load_disk_model, save_disk_model
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -30,9 +29,10 @@ from proptrain.errors import (
     UnreadableFileError,
     UnwritableOutputError,
 )
-from proptrain.from_disk import fitting_batch_size
-from proptrain.persistence import check_model_output
+from proptrain.large.from_disk import fitting_batch_size
 from proptrain.propagate.blocked import BlockedEngine
+from proptrain.saving.disk_model import is_disk_model, load_disk_model, save_disk_model
+from proptrain.saving.persistence import check_model_output
 
 MEMORY = "64GB"
 

@@ -5,7 +5,7 @@ import platform
 import numpy as np
 import pytest
 
-from proptrain.memory import give_back, resident_memory
+from proptrain.system.memory import give_back, resident_memory
 
 
 @pytest.mark.skipif(

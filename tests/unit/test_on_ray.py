@@ -21,7 +21,6 @@ import proptrain
 from one_process import OneProcess
 from proptrain import PTAClassifier
 from proptrain.cli import fit_folder
-from proptrain.cluster_address import check_answers, is_same_address
 from proptrain.data.shared import SharedFolder
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.errors import (
@@ -32,7 +31,8 @@ from proptrain.errors import (
     UnreadableFileError,
 )
 from proptrain.experiments.methods import find_methods
-from proptrain.fit_cluster import Trainers
+from proptrain.large.cluster_address import check_answers, is_same_address
+from proptrain.large.fit_cluster import Trainers
 
 PACKAGE = Path(proptrain.__file__).parent
 
@@ -49,7 +49,7 @@ import sys
 sys.modules["ray"] = None
 from proptrain.errors import MissingPackageError
 try:
-    import proptrain.on_ray
+    import proptrain.large.on_ray
 except MissingPackageError as error:
     print(error)
 """
@@ -61,9 +61,9 @@ except MissingPackageError as error:
 def on_ray():
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is missing; get it with: pip install -c constraints.txt '.[ray]'")
-    import proptrain.on_ray
+    import proptrain.large.on_ray
 
-    return proptrain.on_ray
+    return proptrain.large.on_ray
 
 
 def test_an_address_where_nobody_answers_is_told_at_once(on_ray):
@@ -155,7 +155,7 @@ def listening(*reply, waits=False):
     ],
 )
 def test_what_listens_but_is_no_cluster_is_told_soon(on_ray, monkeypatch, reply, told):
-    monkeypatch.setattr("proptrain.cluster_address.REACH_SECONDS", 1.0)
+    monkeypatch.setattr("proptrain.large.cluster_address.REACH_SECONDS", 1.0)
     monkeypatch.setattr(on_ray.ray, "init", lambda **_: pytest.fail("Ray would try for long"))
     parts = [] if reply is None else [reply]
     with (

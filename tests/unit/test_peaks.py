@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from proptrain.data.synthetic_disk import write_synthetic
-from proptrain.memory import parse_memory
+from proptrain.system.memory import parse_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells peaks")
 
@@ -28,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 from proptrain import cli
 from proptrain.classifier import GraphClassifier
-from proptrain.memory import give_back, peak_memory, resident_memory
+from proptrain.system.memory import give_back, peak_memory, resident_memory
 
 before = GraphClassifier._settings
 GraphClassifier._settings = lambda *given: replace(before(*given), max_epochs=2)
@@ -107,7 +107,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from proptrain.data.disk_ids import IdMap
-from proptrain.memory import peak_memory, resident_memory
+from proptrain.system.memory import peak_memory, resident_memory
 
 ids, wanted = (np.load(path, mmap_mode="r") for path in sys.argv[1:])
 wanted = np.array(wanted)

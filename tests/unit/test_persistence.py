@@ -31,7 +31,6 @@ from proptrain import (
     PTAPlusClassifier,
     static,
 )
-from proptrain import persistence as files
 from proptrain.data.columns import encode_columns
 from proptrain.errors import (
     FileFormatError,
@@ -40,7 +39,8 @@ from proptrain.errors import (
     UnreadableFileError,
     UnwritableOutputError,
 )
-from proptrain.persistence import load_model, save_model
+from proptrain.saving import persistence as files
+from proptrain.saving.persistence import load_model, save_model
 
 EDGES = [(0, 2), (0, 4), (1, 3), (1, 5), (4, 6), (5, 7)]
 X = np.random.RandomState(0).rand(8, 5) + 2 * np.eye(8, 5)

@@ -25,8 +25,8 @@ from proptrain import (
 )
 from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
-from proptrain.persistence import _checksum
 from proptrain.rounds import RoundLearner
+from proptrain.saving.persistence import _checksum
 from proptrain.trainings import UNWATCHED_EPOCHS, most_epochs
 
 BARE = {

@@ -184,7 +184,7 @@ def test_every_public_property_explains_itself_and_has_an_example():
 
 def test_the_engine_that_needs_an_extra_has_an_example_that_is_not_run():
     pytest.importorskip("ray")
-    from proptrain.on_ray import RayEngine
+    from proptrain.large.on_ray import RayEngine
 
     assert has_example("propagate", RayEngine.propagate, RayEngine)
     assert "doctest: +SKIP" in RayEngine.__doc__

@@ -39,7 +39,7 @@ from proptrain.data.table_files import _SEPARATED
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.versions import _digest_of, package_digest
-from proptrain.json_lines import open_lines
+from proptrain.system.json_lines import open_lines
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "reliability"
@@ -360,7 +360,9 @@ def test_every_line_says_by_which_code_it_was_made_and_when(tmp_path):
     assert told["day"] in (before, datetime.now(UTC).date().isoformat())
 
 
-@pytest.mark.parametrize("source", ["files.py", "json_lines.py", "persistence.py", "cli/fit.py"])
+@pytest.mark.parametrize(
+    "source", ["system/files.py", "system/json_lines.py", "saving/persistence.py", "cli/fit.py"]
+)
 def test_the_code_of_a_trial_is_all_of_the_package(tmp_path, source):
     package = tmp_path / "proptrain"
     whole = Path(proptrain.__file__).parent

@@ -14,7 +14,7 @@ from proptrain.data.shared import SharedFolder
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
-from proptrain.fit_cluster import fit_on_cluster, work_folder
+from proptrain.large.fit_cluster import fit_on_cluster, work_folder
 
 pytestmark = pytest.mark.skipif(not s3_server.is_there(), reason=s3_server.MISSING)
 

@@ -29,7 +29,7 @@ from reliability.harm import Payload, with_pickles
 from reliability.readers import all_readers
 
 import proptrain
-from proptrain import DiskGraph, LabelPropagationClassifier, read_npz, reading
+from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
 from proptrain.bench.results import open_measured, read_measured
 from proptrain.cli.doubts import _read as read_audit
 from proptrain.cli.doubts import read_audit as read_doubts
@@ -44,7 +44,6 @@ from proptrain.data.synthetic_disk import write_synthetic
 from proptrain.data.table_files import read_table
 from proptrain.data.tables import edge_pairs, read_nodes
 from proptrain.data.unpacking import LARGE
-from proptrain.disk_model import load_disk_model
 from proptrain.errors import (
     FileFormatError,
     LabelError,
@@ -55,7 +54,9 @@ from proptrain.errors import (
     UnreadableFileError,
 )
 from proptrain.experiments.store import read_runs
-from proptrain.persistence import load_model, parse_encoder
+from proptrain.saving.disk_model import load_disk_model
+from proptrain.saving.persistence import load_model, parse_encoder
+from proptrain.system import reading
 from proptrain.train.snapshot import Snapshot
 
 SOURCES = sorted(Path(proptrain.__file__).parent.rglob("*.py"))
@@ -525,7 +526,7 @@ def test_a_description_is_an_ordinary_file_of_its_folder(tmp_path, name, monkeyp
     with pytest.raises(FileFormatError, match=f"{name} must be an ordinary file"):
         DESCRIBED[name](tmp_path)
     path.unlink()
-    monkeypatch.setattr("proptrain.files.DESCRIPTION", 10)
+    monkeypatch.setattr("proptrain.system.files.DESCRIPTION", 10)
     path.write_bytes(bytes(11))
     with pytest.raises(FileFormatError, match=f"{name} must be of at most 10 bytes"):
         DESCRIBED[name](tmp_path)
@@ -659,7 +660,7 @@ def test_that_memory_ran_out_is_not_said_to_be_the_files_fault(
 
     write(tmp_path / "model", dict(readers[which].files))
     for module in ("persistence", "disk_model"):
-        monkeypatch.setattr(f"proptrain.{module}.parse_arrays", without_memory)
+        monkeypatch.setattr(f"proptrain.saving.{module}.parse_arrays", without_memory)
     with pytest.raises(MemoryError):
         readers[which].read(tmp_path / "model")
 

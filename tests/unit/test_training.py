@@ -889,12 +889,21 @@ def from_package(name):
     return name
 
 
+AFTER_TRAINING = ("ensemble", "models", "estimator", "large", "saving")
+
+
 @pytest.mark.parametrize(
     ("folder", "forbidden"),
     [
-        ("train", ["propagate", "data.graph", "ensemble", "models", "estimator"]),
-        ("data", ["propagate", "train", "ensemble", "models", "estimator"]),
-        ("propagate", ["train", "ensemble", "models", "estimator"]),
+        ("system", ["kernels", "data", "propagate", "train", *AFTER_TRAINING]),
+        ("kernels", ["system", "data", "propagate", "train", *AFTER_TRAINING]),
+        ("data", ["propagate", "train", *AFTER_TRAINING]),
+        ("propagate", ["train", *AFTER_TRAINING]),
+        ("train", ["propagate", "data.graph", *AFTER_TRAINING]),
+        ("ensemble", ["train", "models", "estimator", "large", "saving"]),
+        ("models", ["estimator", "plus", "large", "saving", "insight", "experiments"]),
+        ("large", ["models", "plus", "saving", "insight", "experiments", "report", "bench"]),
+        ("saving", ["insight", "experiments", "report", "bench"]),
         # What is told about models does not know who shows it, and what shows it, not who asked.
         ("insight", ["experiments", "report", "bench", "cli"]),
         ("experiments", ["propagate", "train", "ensemble", "insight", "report", "bench", "cli"]),

@@ -18,7 +18,6 @@ from proptrain import (
     LabelPropagationClassifier,
     PTAClassifier,
     PTAPlusClassifier,
-    memory,
     workload,
 )
 from proptrain.cli import app
@@ -47,7 +46,8 @@ from proptrain.experiments.protocol import Run
 from proptrain.experiments.remaining import mean_seconds
 from proptrain.experiments.store import read_runs
 from proptrain.experiments.tasks import Task
-from proptrain.memory import available_memory
+from proptrain.system import memory
+from proptrain.system.memory import available_memory
 from proptrain.workload import FitSizes, check_memory, estimate_fit, on_cluster, time_in_words
 
 SIZES = FitSizes(n_nodes=50_000, n_entries=400_000, n_features=200, n_classes=12)

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 
 from proptrain.data.graph import EdgeCounts, Graph
 from proptrain.kernels import propagate_plain
-from proptrain.memory import peak_memory, resident_memory
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.normalisation import plain_operator
 from proptrain.propagate.schemes import PPR
+from proptrain.system.memory import peak_memory, resident_memory
 
 ONE_STEP = PPR(alpha=0.1, steps=1)
 

@@ -20,7 +20,7 @@ from proptrain.data.indices import with_short_indices
 from proptrain.kernels import active_gradients, sparse_product
 from proptrain.kernels.threads import count_threads, for_each
 from proptrain.kernels.transposed import transposed_parts
-from proptrain.torch_sparse import torch_csr
+from proptrain.system.torch_sparse import torch_csr
 
 N_HIDDEN = 64
 BOUND = "the bound: as many operations, a dense row at a time (BLAS)"

@@ -17,9 +17,9 @@ from proptrain.bench.memory import Memory
 from proptrain.bench.timing import Timed, time_in_turn
 from proptrain.errors import FileFormatError
 from proptrain.experiments.versions import code_digest, versions
-from proptrain.json_lines import open_lines, read_lines
 from proptrain.kernels.threads import count_threads
-from proptrain.reading import parse_json
+from proptrain.system.json_lines import open_lines, read_lines
+from proptrain.system.reading import parse_json
 
 _BEGINNING = b'{"suite": '
 """Of each line."""

@@ -22,7 +22,7 @@ from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.normalisation import normalise
 from proptrain.propagate.schemes import PPR
-from proptrain.torch_sparse import torch_csr
+from proptrain.system.torch_sparse import torch_csr
 
 AS_GIVEN = "proptrain, graph as given"
 RENUMBERED = "proptrain, nodes renumbered"

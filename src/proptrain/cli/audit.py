@@ -90,7 +90,7 @@ def audit(
     Examples: proptrain audit --edges edges.csv --nodes nodes.csv --label topic;
     the same with --out audit.csv --fix fixed.csv
     """
-    from proptrain.devices import torch_device
+    from proptrain.system.devices import torch_device
 
     _check_outputs(out, fix, [edges, nodes], overwrite=overwrite)
     torch_device(device)  # now, not when all tables are read
@@ -136,7 +136,7 @@ def _check_outputs(
     out: Path | None, fix: Path | None, inputs: list[Path | None], *, overwrite: bool
 ) -> None:
     """Raise before any work if an output has no known form, is an input, or cannot be written."""
-    from proptrain.files import check_output
+    from proptrain.system.files import check_output
 
     forms = {"--out": (out, (".csv", ".json")), "--fix": (fix, (".csv", ".parquet"))}
     taken = list(inputs)
@@ -185,7 +185,7 @@ def _show(table: pd.DataFrame) -> None:
 
 def _write_table(table: pd.DataFrame, path: Path, *, overwrite: bool, for_spreadsheet: bool) -> int:
     """Write the table; returns how many of its cells a spreadsheet would take for formulas."""
-    from proptrain.files import whole_file
+    from proptrain.system.files import whole_file
 
     with whole_file(path, overwrite=overwrite) as temporary:
         if path.suffix == ".csv":
@@ -202,7 +202,7 @@ def _write_fixed(
     Returns how many of its cells a spreadsheet would take for formulas.
     """
     from proptrain.data.table_files import read_table
-    from proptrain.files import whole_file
+    from proptrain.system.files import whole_file
 
     table = read_table(nodes, text_columns=lambda columns: columns)
     classes, first = np.unique(found.given, return_index=True)

@@ -12,7 +12,7 @@ import typer
 from proptrain.cli.console import JsonOption, print_json, print_table, progress, results, say
 from proptrain.cli.data import DataDirOption
 from proptrain.errors import InvalidInputError, missing_extra, unknown_name
-from proptrain.files import check_output, whole_file
+from proptrain.system.files import check_output, whole_file
 
 if TYPE_CHECKING:
     from proptrain.bench.case import Case, Suite, Wanted

@@ -51,8 +51,8 @@ def demo(
     from proptrain.experiments.methods import METHODS, find_methods
     from proptrain.experiments.protocol import Protocol, list_runs, run_all
     from proptrain.experiments.summary import summarise
-    from proptrain.files import check_output
     from proptrain.report.page import write_report
+    from proptrain.system.files import check_output
 
     check_output(out, overwrite=True)
     dataset = load_dataset("cora")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from proptrain.data.dataset import Features
-    from proptrain.persistence import SavedModel
     from proptrain.report.parts import Suspect
+    from proptrain.saving.persistence import SavedModel
 
 _EVIDENCE = ("cross_fitted", "others")
 
@@ -101,8 +101,8 @@ def _read(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     from proptrain.data.table_files import read_table
-    from proptrain.files import NAMED, check_ordinary
-    from proptrain.reading import parse_json, read_whole
+    from proptrain.system.files import NAMED, check_ordinary
+    from proptrain.system.reading import parse_json, read_whole
 
     if path.suffix == ".csv":
         return read_table(path, text_columns=lambda columns: columns)

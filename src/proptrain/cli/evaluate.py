@@ -104,7 +104,7 @@ def evaluate(
     from proptrain.experiments.methods import find_methods
     from proptrain.experiments.protocol import protocol_for
     from proptrain.experiments.summary import summarise
-    from proptrain.files import check_output
+    from proptrain.system.files import check_output
 
     methods = find_methods(method or ["PTA"])
     if out is not None:
@@ -178,7 +178,7 @@ def _run(
 
 
 def _write(done: list[Run], out: Path, *, overwrite: bool) -> None:
-    from proptrain.files import whole_file
+    from proptrain.system.files import whole_file
 
     with whole_file(out, overwrite=overwrite) as temporary:
         lines = [json_module.dumps(run.to_json()) + "\n" for run in done]

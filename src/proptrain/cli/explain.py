@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from proptrain.classifier import GraphClassifier
     from proptrain.insight.explanation import Explanation
     from proptrain.insight.telling import NameOf
-    from proptrain.persistence import SavedModel
     from proptrain.report.parts import Suspect
+    from proptrain.saving.persistence import SavedModel
 
 NodeArgument = Annotated[
     str, typer.Argument(help="Id of a node, or its number from 0 if the nodes have no ids.")
@@ -70,10 +70,10 @@ def explain(
     from rich.text import Text
 
     from proptrain.cli.nodes import find_node, naming
-    from proptrain.files import check_output
     from proptrain.insight.explanation import explain_node
     from proptrain.insight.telling import headline, retraction, tables_of, to_json
-    from proptrain.persistence import load_model
+    from proptrain.saving.persistence import load_model
+    from proptrain.system.files import check_output
 
     if picture is not None:
         if picture.suffix not in (".svg", ".png"):
@@ -156,8 +156,8 @@ def _draw(
     *,
     overwrite: bool,
 ) -> None:
-    from proptrain.files import whole_file
     from proptrain.report.neighbourhood import draw_png, draw_svg, picture_of
+    from proptrain.system.files import whole_file
 
     picture = picture_of(classifier, explanation, name_of)
     is_svg = path.suffix == ".svg"

@@ -174,9 +174,9 @@ def fit(
     proptrain fit --engine blocked --memory 2GB --edges graph/ --features features.npy
     --labels labels.npy --out model/
     """
-    from proptrain.devices import torch_device
     from proptrain.experiments.methods import find_methods
-    from proptrain.persistence import check_model_output
+    from proptrain.saving.persistence import check_model_output
+    from proptrain.system.devices import torch_device
 
     check_engine(engine)
     check_model_output(out, overwrite=overwrite)
@@ -275,7 +275,7 @@ def _fit_tables(
 ) -> dict[str, Any]:
     """Fit to tables in memory and write the model; returns what there is to tell of it."""
     from proptrain.insight.calibration import share_right
-    from proptrain.persistence import save_model
+    from proptrain.saving.persistence import save_model
 
     dataset, start = tables.dataset, time.perf_counter()
     _train(classifier, dataset, uses_graph=method.uses_graph, quiet=quiet)

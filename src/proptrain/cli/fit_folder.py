@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from proptrain.data.disk import DiskGraph
     from proptrain.data.shared_graph import SharedGraph
     from proptrain.experiments.methods import Method
-    from proptrain.fit_cluster import TrainingCrew
-    from proptrain.from_disk import FittedFromDisk
+    from proptrain.large.fit_cluster import TrainingCrew
+    from proptrain.large.from_disk import FittedFromDisk
 
 ENGINES = ("local", "blocked", "ray")
 
@@ -82,14 +82,14 @@ def check_engine(engine: str) -> None:
     if engine not in ENGINES:
         raise unknown_name("The engine", engine, ENGINES)
     if engine == "ray":
-        importlib.import_module("proptrain.on_ray")  # which says what to do if Ray is not there
+        importlib.import_module("proptrain.large.on_ray")  # says what to do if Ray is not there
 
 
 def fit_folder(folder: Path, files: NodeFiles, wanted: FolderFit) -> None:
     """Fit to a graph folder with the engine asked for, and write the model."""
     from proptrain.data.disk import DiskGraph
     from proptrain.data.shared_graph import SharedGraph
-    from proptrain.memory import in_words, peak_memory
+    from proptrain.system.memory import in_words, peak_memory
 
     graph: DiskGraph | SharedGraph
     if wanted.engine == "ray":
@@ -208,7 +208,7 @@ def _tell_workload(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> None
 def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
     from proptrain.data.labels import encode_labels
     from proptrain.insight.calibration import share_right
-    from proptrain.persistence import save_model
+    from proptrain.saving.persistence import save_model
 
     classifier = wanted.classifier
     codes, _ = encode_labels(inputs.y, unlabelled=classifier.unlabelled)
@@ -227,9 +227,9 @@ def _fit_local(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str
 
 
 def _fit_blocked(graph: DiskGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
-    from proptrain.disk_model import save_disk_model
-    from proptrain.from_disk import fit_from_disk
     from proptrain.insight.calibration import share_right
+    from proptrain.large.from_disk import fit_from_disk
+    from proptrain.saving.disk_model import save_disk_model
 
     epochs: list[float] = []
     with progress("propagating and training", 100, quiet=wanted.json) as advance:
@@ -276,7 +276,7 @@ def _tell_cluster(
     """Say what the fit takes on a cluster, or that a machine has not so much memory."""
     from proptrain.data.labels import encode_labels
     from proptrain.data.shared_features import feature_columns
-    from proptrain.fit_cluster import check_task_room, trainer_bytes
+    from proptrain.large.fit_cluster import check_task_room, trainer_bytes
     from proptrain.workload import FitSizes, check_memory
 
     classifier: Any = wanted.classifier
@@ -300,10 +300,10 @@ def _tell_cluster(
 
 
 def _fit_ray(graph: SharedGraph, inputs: _Inputs, wanted: FolderFit) -> dict[str, Any]:
-    from proptrain.disk_model import save_disk_model
-    from proptrain.fit_cluster import check_given, fit_on_cluster, work_folder
     from proptrain.insight.calibration import share_right
-    from proptrain.on_ray import RayCrew
+    from proptrain.large.fit_cluster import check_given, fit_on_cluster, work_folder
+    from proptrain.large.on_ray import RayCrew
+    from proptrain.saving.disk_model import save_disk_model
 
     cluster, beside = wanted.cluster, wanted.out.resolve().parent
     check_given(wanted.classifier, inputs.features, graph.n_nodes)  # it takes seconds to start Ray

@@ -179,7 +179,7 @@ def synthetic(
 
 
 def _tell(graph: DiskGraph, *, json: bool) -> None:
-    from proptrain.memory import in_words, peak_memory
+    from proptrain.system.memory import in_words, peak_memory
 
     manifest, peak = graph.manifest, peak_memory()
     n_bytes = sum(stored.n_bytes for stored in manifest.arrays)

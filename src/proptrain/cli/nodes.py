@@ -11,7 +11,7 @@ from proptrain.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from proptrain.insight.telling import NameOf
-    from proptrain.persistence import SavedModel
+    from proptrain.saving.persistence import SavedModel
 
 
 def naming(saved: SavedModel) -> NameOf:

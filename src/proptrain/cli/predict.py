@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-    from proptrain.persistence import SavedModel
+    from proptrain.saving.persistence import SavedModel
 
 ModelArgument = Annotated[Path, typer.Argument(help="Folder that `proptrain fit` wrote.")]
 OutOption = Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")]
@@ -72,8 +72,8 @@ def predict(
     proptrain predict model/ --calibrated --min-probability 0.8 --out sure.csv
     """
     from proptrain.cli.predict_disk import tables_from_disk
-    from proptrain.disk_model import is_disk_model
-    from proptrain.files import check_output, whole_file
+    from proptrain.saving.disk_model import is_disk_model
+    from proptrain.system.files import check_output, whole_file
 
     if out.suffix not in (".csv", ".parquet"):
         raise InvalidInputError(f"--out must end in .csv or .parquet, got {out.name!r}.")
@@ -150,7 +150,7 @@ def _table_of_model(
     *,
     calibrated: bool,
 ) -> pd.DataFrame:
-    from proptrain.persistence import load_model
+    from proptrain.saving.persistence import load_model
 
     saved = load_model(model)
     if nodes is not None:

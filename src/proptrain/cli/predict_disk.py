@@ -13,7 +13,7 @@ from proptrain.errors import InvalidInputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proptrain.disk_model import DiskModel
+    from proptrain.saving.disk_model import DiskModel
 
 
 def tables_from_disk(
@@ -21,7 +21,7 @@ def tables_from_disk(
 ) -> Iterator[pd.DataFrame]:
     """Return the tables of all nodes, one below another, or that of new ones by their features."""
     from proptrain.cli.predict import new_nodes
-    from proptrain.disk_model import load_disk_model
+    from proptrain.saving.disk_model import load_disk_model
 
     if calibrated:
         raise InvalidInputError(

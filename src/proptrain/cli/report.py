@@ -21,9 +21,9 @@ from proptrain.errors import InvalidInputError
 from proptrain.text import command_line
 
 if TYPE_CHECKING:
-    from proptrain.persistence import SavedModel
     from proptrain.report.page import Report
     from proptrain.report.parts import Suspect
+    from proptrain.saving.persistence import SavedModel
 
 OutOption = Annotated[Path, typer.Option(help="HTML page to write.")]
 FittedNodesOption = Annotated[
@@ -61,10 +61,10 @@ def report(
     Examples: proptrain report model/ --nodes nodes.csv --out report.html;
     proptrain report model/ --audit audit.csv
     """
-    from proptrain.files import check_output
-    from proptrain.persistence import load_model
     from proptrain.report.model_page import model_report
     from proptrain.report.page import write_report
+    from proptrain.saving.persistence import load_model
+    from proptrain.system.files import check_output
 
     if nodes is not None and audit is not None:
         raise InvalidInputError("--nodes audits the labels anew, --audit takes an audit: give one.")

@@ -138,7 +138,7 @@ def tell_limit(memory: str, useful: int, what: str, *, force: bool) -> None:
 
     ``useful`` are the bytes that the work can make use of; it takes no more of a limit.
     """
-    from proptrain.memory import left_of, parse_memory
+    from proptrain.system.memory import left_of, parse_memory
     from proptrain.workload import check_memory
 
     if not force:

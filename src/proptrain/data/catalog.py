@@ -29,7 +29,7 @@ from proptrain.errors import (
     UnreadableFileError,
     unknown_name,
 )
-from proptrain.files import check_ordinary, read_small, whole_file
+from proptrain.system.files import check_ordinary, read_small, whole_file
 
 Folder: TypeAlias = str | os.PathLike[str]
 

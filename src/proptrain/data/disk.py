@@ -46,7 +46,7 @@ from proptrain.data.indices import with_short_indices
 from proptrain.data.manifest import StoredArray, read_manifest
 from proptrain.data.mapped import forget, parts_of
 from proptrain.errors import FileFormatError, ProptrainError, UnreadableFileError
-from proptrain.files import file_of
+from proptrain.system.files import file_of
 
 OnPart: TypeAlias = Callable[[float], None]
 """Is told the share of the work that has just been done."""

@@ -47,7 +47,7 @@ from proptrain.errors import (
     UnreadableFileError,
     WrongTypeError,
 )
-from proptrain.files import (
+from proptrain.system.files import (
     check_output,
     only_writer,
     put_in_place,
@@ -55,7 +55,7 @@ from proptrain.files import (
     remove_whole,
     unwritable_is_ours,
 )
-from proptrain.memory import enough_in_words, give_back, in_words, left_of, parse_memory
+from proptrain.system.memory import enough_in_words, give_back, in_words, left_of, parse_memory
 
 LEAST = 100_000_000
 """Bytes that a build must have left beside Python and its libraries."""

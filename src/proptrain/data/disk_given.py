@@ -19,7 +19,7 @@ from proptrain.data.mapped import forget, parts_of
 from proptrain.data.table_files import column_parts, is_separated, no_rows
 from proptrain.data.tables import check_not_empty, id_column_of, repeated_ids
 from proptrain.errors import TableError
-from proptrain.memory import give_back
+from proptrain.system.memory import give_back
 
 _CELL_BYTES = 256
 """Memory that a cell of a part of the table may take: text, and copies of it."""

@@ -18,8 +18,8 @@ from proptrain.data.disk_writer import append_numbers, distinct, write_array
 from proptrain.data.edge_files import EdgeFile
 from proptrain.data.mapped import SMALL, forget, parts_of
 from proptrain.errors import TableError
-from proptrain.files import file_of
-from proptrain.memory import give_back
+from proptrain.system.files import file_of
+from proptrain.system.memory import give_back
 
 NUMBER_AS_TEXT = "S20"
 """Text that holds any number of 64 bits."""

@@ -25,7 +25,7 @@ from proptrain.errors import (
     TableError,
     UnreadableFileError,
 )
-from proptrain.files import NAMED, check_ordinary
+from proptrain.system.files import NAMED, check_ordinary
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer

@@ -18,8 +18,8 @@ from proptrain.data.disk import DiskGraph, checksum_of
 from proptrain.data.disk_writer import write_whole
 from proptrain.data.manifest import MANIFEST, checksum_in
 from proptrain.errors import FileFormatError, ProptrainError
-from proptrain.files import check_ordinary, read_description
-from proptrain.reading import parse_json
+from proptrain.system.files import check_ordinary, read_description
+from proptrain.system.reading import parse_json
 
 _PART = 1 << 20
 """Bytes that are read at a time."""

@@ -39,7 +39,7 @@ from proptrain.data.graph import EdgeCounts
 from proptrain.data.manifest import StoredArray, StoredBlock
 from proptrain.data.mapped import parts_of
 from proptrain.errors import GraphError, NotEnoughMemoryError
-from proptrain.memory import give_back, in_words
+from proptrain.system.memory import give_back, in_words
 
 _RANGES = 1 << 20
 """Ranges of rows that pairs are counted for; a block ends where a range does."""

@@ -27,7 +27,7 @@ from proptrain.data.manifest import (
 )
 from proptrain.data.mapped import forget, parts_of
 from proptrain.errors import InvalidInputError, OutputExistsError, WrongTypeError
-from proptrain.files import check_output, whole_folder
+from proptrain.system.files import check_output, whole_folder
 
 BLOCK_ENTRIES = 1 << 24
 """Entries of a block: 64 MB of neighbours, read in a fraction of a second."""

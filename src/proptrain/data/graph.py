@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from proptrain.data.indices import in_native_order, inverse, is_order, with_short_indices
 from proptrain.data.sound import sound_matrix
 from proptrain.errors import GraphError, NotEnoughMemoryError
-from proptrain.memory import available_memory, in_words
+from proptrain.system.memory import available_memory, in_words
 
 MAX_NODES = 2**31 - 1
 """Node numbers have 32 bits."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from proptrain.data.graph import MAX_NODES, EdgeCounts
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError, check_count
-from proptrain.files import read_description
-from proptrain.reading import parse_json
+from proptrain.system.files import read_description
+from proptrain.system.reading import parse_json
 
 MANIFEST = "manifest.json"
 WORK = "building"

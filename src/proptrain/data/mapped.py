@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from proptrain.files import unwritable_is_ours
+from proptrain.system.files import unwritable_is_ours
 
 SMALL = 1 << 24
 """Bytes up to which a matrix need not lie in a file, and of a part that is looked at."""

@@ -21,7 +21,7 @@ from proptrain.data.graph import Graph
 from proptrain.data.names import LONGEST, check_lengths
 from proptrain.data.unpacking import check_growth
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError
-from proptrain.files import NAMED, check_ordinary, whole_file
+from proptrain.system.files import NAMED, check_ordinary, whole_file
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
 MAX_COLUMNS = np.iinfo(np.int32).max

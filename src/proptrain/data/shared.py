@@ -31,7 +31,7 @@ from proptrain.errors import (
     UnreadableFileError,
     UnwritableOutputError,
 )
-from proptrain.files import check_ordinary
+from proptrain.system.files import check_ordinary
 
 GAP = 1 << 20
 """Bytes that are read and not used sooner than to ask a store again, which takes as long."""

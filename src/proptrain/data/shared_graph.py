@@ -13,7 +13,7 @@ from proptrain.data.disk import Block, check_block, checked_degrees, decoded, is
 from proptrain.data.manifest import MANIFEST, Manifest, parse_manifest
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import FileFormatError, UnreadableFileError
-from proptrain.files import DESCRIPTION
+from proptrain.system.files import DESCRIPTION
 
 
 class SharedGraph:

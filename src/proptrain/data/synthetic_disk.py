@@ -27,8 +27,8 @@ from proptrain.data.manifest import MANIFEST
 from proptrain.data.mapped import parts_of, write_rows
 from proptrain.data.synthetic import check_sizes, draw_keys
 from proptrain.errors import InvalidInputError, OutputExistsError
-from proptrain.files import read_description, unwritable_is_ours, whole_file
-from proptrain.reading import parse_json
+from proptrain.system.files import read_description, unwritable_is_ours, whole_file
+from proptrain.system.reading import parse_json
 
 _BATCH = 1 << 20
 """Edges that are drawn at a time, and of a file in which repetitions are found.

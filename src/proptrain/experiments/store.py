@@ -10,9 +10,9 @@ from pathlib import Path
 from proptrain.errors import FileFormatError
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.tasks import Task, task_of
-from proptrain.files import unwritable_is_ours
-from proptrain.json_lines import LineFile, open_lines, read_lines
-from proptrain.reading import parse_json
+from proptrain.system.files import unwritable_is_ours
+from proptrain.system.json_lines import LineFile, open_lines, read_lines
+from proptrain.system.reading import parse_json
 
 FILE_NAME = "runs.jsonl"
 _BEGINNING = b'{"dataset": '

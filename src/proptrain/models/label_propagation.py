@@ -13,13 +13,13 @@ from proptrain.classifier import GraphClassifier, Layout, checksum, is_reached
 from proptrain.data.dataset import Features
 from proptrain.data.extend import count_new_nodes
 from proptrain.data.knn import has_direction, in_range
-from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import to_distributions
 from proptrain.errors import InvalidInputError, check_count
 from proptrain.problem import Problem, pose_problem, random_of
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
 from proptrain.propagate.torch_engine import engine_on
+from proptrain.system.devices import torch_device
 from proptrain.train.loop import OnEpoch
 
 

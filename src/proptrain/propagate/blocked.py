@@ -25,7 +25,6 @@ from proptrain.errors import InvalidInputError
 from proptrain.kernels import OnStep, PlainOperator, mix_numbered, mix_plain
 from proptrain.kernels.columns import WIDTHS, aligned_zeros
 from proptrain.kernels.top import keep_top, mix_top
-from proptrain.memory import enough_in_words, give_back, in_words, left_of, parse_memory
 from proptrain.propagate.engine import check_signal, held_rows, is_large
 from proptrain.propagate.normalisation import (
     Normalisation,
@@ -36,6 +35,7 @@ from proptrain.propagate.normalisation import (
     numbered_rows,
 )
 from proptrain.propagate.schemes import Scheme
+from proptrain.system.memory import enough_in_words, give_back, in_words, left_of, parse_memory
 
 PART_ENTRIES = 1 << 23
 """Entries of the graph that are at hand at a time."""

@@ -21,7 +21,6 @@ from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import ClusterError
 from proptrain.kernels import OnStep
 from proptrain.kernels.columns import WIDTHS
-from proptrain.memory import in_words
 from proptrain.propagate.engine import check_signal, held_rows, is_large
 from proptrain.propagate.exchange import (
     Step,
@@ -39,6 +38,7 @@ from proptrain.propagate.normalisation import (
     extremes_of,
 )
 from proptrain.propagate.schemes import Scheme
+from proptrain.system.memory import in_words
 
 Reference = Any
 """To something that the crew keeps."""

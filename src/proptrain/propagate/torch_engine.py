@@ -13,7 +13,7 @@ from proptrain.kernels import OnStep
 from proptrain.propagate.engine import Engine, LocalEngine, check_fixed, check_signal
 from proptrain.propagate.normalisation import Normalisation, check_normalisation, normalise
 from proptrain.propagate.schemes import Scheme
-from proptrain.torch_sparse import torch_csr
+from proptrain.system.torch_sparse import torch_csr
 
 
 class TorchEngine:

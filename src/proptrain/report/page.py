@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proptrain.files import whole_file
+from proptrain.system.files import whole_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

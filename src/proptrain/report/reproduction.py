@@ -20,10 +20,10 @@ from proptrain.experiments.store import FILE_NAME
 from proptrain.experiments.tables import make_table
 from proptrain.experiments.tables.accuracy import DEVIATIONS
 from proptrain.experiments.tasks import list_tasks, task_of
-from proptrain.files import unwritable_is_ours, whole_file
 from proptrain.report.figures import caption_of, make_figure
 from proptrain.report.page import render_template
 from proptrain.report.svg import clean_lines, standalone_svg
+from proptrain.system.files import unwritable_is_ours, whole_file
 
 _TITLE = "The paper’s tables and figures, made again"
 _BEYOND_TITLE = "Beyond the paper: PTA+ beside what the paper has"

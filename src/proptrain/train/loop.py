@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from proptrain.data.sound import sound_matrix
 from proptrain.errors import InvalidInputError, NotEnoughMemoryError
 from proptrain.kernels.threads import are_worth_it, counting_tiny_as_zero
-from proptrain.memory import available_memory, in_words
+from proptrain.system.memory import available_memory, in_words
 from proptrain.train.backend import KERNELS, Backend
 from proptrain.train.batches import BatchLearner
 from proptrain.train.learner import Learner

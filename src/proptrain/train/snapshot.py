@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.errors import FileFormatError
-from proptrain.files import file_of, read_description
-from proptrain.reading import parse_json, read_whole
+from proptrain.system.files import file_of, read_description
+from proptrain.system.reading import parse_json, read_whole
 
 ARRAYS, NUMBERS = "arrays.safetensors", "numbers.json"
 ODD = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError)

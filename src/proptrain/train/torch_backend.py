@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from proptrain.torch_sparse import csr_tensor
+from proptrain.system.torch_sparse import csr_tensor
 from proptrain.train.adam import checked_moment, steps_of
 from proptrain.train.backend import Backend
 from proptrain.train.predictor import Network, Predictor

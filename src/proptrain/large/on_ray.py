@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 
-from proptrain.cluster_address import check_answers, is_same_address
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import (
     ClusterError,
@@ -29,7 +28,8 @@ from proptrain.errors import (
     UnwritableOutputError,
     missing_extra,
 )
-from proptrain.fit_cluster import SEEN, Trainers, TrainingJob, sees
+from proptrain.large.cluster_address import check_answers, is_same_address
+from proptrain.large.fit_cluster import SEEN, Trainers, TrainingJob, sees
 from proptrain.propagate.cluster import ClusterEngine, task_room
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.train.loop import OnEpoch, Trained, trained_so_far

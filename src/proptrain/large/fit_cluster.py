@@ -34,8 +34,8 @@ from proptrain.data.shared_graph import SharedGraph
 from proptrain.ensemble.predictions import spread_or_own
 from proptrain.errors import UnreadableFileError, UnwritableOutputError
 from proptrain.estimator import PTAClassifier
-from proptrain.files import working_folder
-from proptrain.from_disk import (
+from proptrain.kernels import OnStep
+from proptrain.large.from_disk import (
     N_PROPAGATIONS,
     FittedFromDisk,
     batch_row_bytes,
@@ -43,12 +43,12 @@ from proptrain.from_disk import (
     fitting_batch_size,
     roles_of,
 )
-from proptrain.kernels import OnStep
 from proptrain.problem import random_of
 from proptrain.propagate.cluster import ClusterEngine, Crew, Reference
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
+from proptrain.system.files import working_folder
 from proptrain.train.backend import KERNELS
 from proptrain.train.loop import (
     OnEpoch,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from proptrain.errors import InvalidInputError
-from proptrain.torch_sparse import csr_tensor
+from proptrain.system.torch_sparse import csr_tensor
 
 _FAILURES = (RuntimeError, TypeError, AssertionError, ValueError)
 """How torch says that it cannot."""

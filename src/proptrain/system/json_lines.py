@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
-from proptrain.files import keep_others_away, unwritable_is_ours
-from proptrain.reading import read_rest, read_whole
+from proptrain.system.files import keep_others_away, unwritable_is_ours
+from proptrain.system.reading import read_rest, read_whole
 
 Parsed = TypeVar("Parsed")
 

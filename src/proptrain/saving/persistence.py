@@ -39,14 +39,11 @@ from proptrain.errors import (
     UnreadableFileError,
 )
 from proptrain.estimator import PTAClassifier
-from proptrain.files import (
-    check_output,
-    file_of,
-    read_description,
-    unwritable_is_ours,
-    whole_folder,
-)
-from proptrain.model_arrays import (
+from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
+from proptrain.models.gnn import GNNClassifier
+from proptrain.models.label_propagation import LabelPropagationClassifier
+from proptrain.plus import PTAPlusClassifier
+from proptrain.saving.model_arrays import (
     NUMBERS,
     arrays_of,
     check_array,
@@ -54,7 +51,7 @@ from proptrain.model_arrays import (
     set_arrays,
     set_numbers,
 )
-from proptrain.model_json import (
+from proptrain.saving.model_json import (
     array_from_json,
     array_to_json,
     ids_from_json,
@@ -64,11 +61,14 @@ from proptrain.model_json import (
     table_from_json,
     table_to_json,
 )
-from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
-from proptrain.models.gnn import GNNClassifier
-from proptrain.models.label_propagation import LabelPropagationClassifier
-from proptrain.plus import PTAPlusClassifier
-from proptrain.reading import parse_json, read_whole
+from proptrain.system.files import (
+    check_output,
+    file_of,
+    read_description,
+    unwritable_is_ours,
+    whole_folder,
+)
+from proptrain.system.reading import parse_json, read_whole
 
 FORMAT = 1
 _FILES = {"model.json", "arrays.safetensors", "nodes.json", "encoder.skops"}

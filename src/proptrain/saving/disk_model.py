@@ -34,18 +34,18 @@ from proptrain.data.mapped import forget, parts_of, write_rows
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
-from proptrain.files import file_of, read_description, whole_folder
-from proptrain.from_disk import FittedFromDisk
-from proptrain.model_arrays import check_array
-from proptrain.model_json import (
+from proptrain.large.from_disk import FittedFromDisk
+from proptrain.saving.model_arrays import check_array
+from proptrain.saving.model_json import (
     array_from_json,
     array_to_json,
     parameters_to_json,
     table_from_json,
     table_to_json,
 )
-from proptrain.persistence import SavedModel, parse_arrays, parse_encoder
-from proptrain.reading import parse_json, read_whole
+from proptrain.saving.persistence import SavedModel, parse_arrays, parse_encoder
+from proptrain.system.files import file_of, read_description, whole_folder
+from proptrain.system.reading import parse_json, read_whole
 from proptrain.train.predictor import Weights
 
 DESCRIPTION = "disk_model.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from proptrain.errors import NotEnoughMemoryError
-from proptrain.memory import available_memory, in_words
+from proptrain.system.memory import available_memory, in_words
 
 DEEPEST = 100
 """Brackets within brackets of the deepest JSON that is read; ours has less than ten."""

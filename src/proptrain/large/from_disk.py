@@ -17,16 +17,16 @@ from proptrain.classifier import is_reached
 from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_nodes import check_numbers, usable_features
 from proptrain.data.mapped import forget, parts_of
-from proptrain.devices import torch_device
 from proptrain.ensemble.predictions import ensemble_predictions, spread_or_own
 from proptrain.errors import InvalidInputError
 from proptrain.estimator import PTAClassifier
 from proptrain.kernels import OnStep
-from proptrain.memory import give_back, parse_memory
 from proptrain.problem import label_roles, random_of, warn_if_all_labelled
 from proptrain.propagate.blocked import BlockedEngine
 from proptrain.propagate.labels import propagate_labels
 from proptrain.propagate.schemes import Scheme
+from proptrain.system.devices import torch_device
+from proptrain.system.memory import give_back, parse_memory
 from proptrain.train.backend import KERNELS
 from proptrain.train.loop import (
     OnEpoch,

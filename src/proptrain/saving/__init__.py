@@ -1,0 +1,1 @@
+"""Fitted models as folders of plain arrays and JSON: nothing is ever pickled."""
