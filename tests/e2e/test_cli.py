@@ -349,7 +349,7 @@ def test_evaluate_on_ones_own_data(run, at_papers, tmp_path):
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(lines) == told["methods"]["LP"]["runs"] == 2  # named twice, run once
     fields = "dataset method split_seed init_seed accuracy stop_accuracy epochs best_epoch seconds"
-    fields += " labels_per_class code"
+    fields += " labels_per_class code cpu"
     assert all(list(line) == fields.split() for line in lines)
     assert told["methods"]["LP"]["mean"] == pytest.approx(np.mean([x["accuracy"] for x in lines]))
     assert told["methods"]["LP"]["low"] <= told["methods"]["LP"]["high"]
@@ -640,7 +640,8 @@ def test_fit_refuses_negative_weights_and_words_for_weights(run, tmp_path):
     match = "Edge weights must be finite and not negative; 1 of 6 are not, the first is -2.0"
     refused(run, tmp_path, match, *small_fit(tmp_path), "--weight", "w", kind="GraphError")
     write_small(tmp_path, edges=SMALL_EDGES.replace("n4,n2,2", "n4,n2,much"))
-    match = "Weights must be numbers, but column 'w' of edges.csv holds 'much' in row 2"
+    match = "Weights must be numbers of at most 3.4e38 in size, but column 'w' of edges.csv holds "
+    match += "'much' in row 2"
     refused(run, tmp_path, match, *small_fit(tmp_path), "--weight", "w", kind="TableError")
 
 

@@ -259,7 +259,7 @@ def test_runs_of_other_code_are_told_and_kept(tmp_path, run):
     assert codes == ["", code_digest()]
     assert "another state of the code" in run("table5", *FAST, "--out", earlier).err
     page = (earlier / "README.md").read_text()
-    assert f"code of the runs unknown (1 run), {code_digest()} (1 run)" in page
+    assert f"code of the runs not recorded (1 run), {code_digest()} (1 run)" in page
 
 
 def test_a_narrower_command_keeps_what_the_pages_had(tmp_path, run):

@@ -29,7 +29,7 @@ from proptrain.experiments.statistics import (
 )
 from proptrain.experiments.summary import summarise
 from proptrain.experiments.tasks import task_of
-from proptrain.experiments.versions import code_digest
+from proptrain.experiments.versions import code_digest, cpu_name
 
 SMALL = Protocol(n_known=30, per_class=4, n_stop=10, alpha=0.25)
 
@@ -90,11 +90,12 @@ def test_a_run_shows_the_labels_of_training_and_stopping_nodes_only():
         labels_per_class=4,
         alpha=0.25,
         code=code_digest(),
+        cpu=cpu_name(),
     )
-    told = [*list(vars(run))[:9], "labels_per_class", "alpha", "code"]
+    told = [*list(vars(run))[:9], "labels_per_class", "alpha", "code", "cpu"]
     assert run.to_json() == {name: vars(run)[name] for name in told}
     assert Run.from_json(run.to_json()) == run
-    assert 0 <= run.seconds < 5
+    assert run.seconds >= 0
 
 
 @pytest.mark.parametrize(

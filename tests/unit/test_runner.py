@@ -247,8 +247,8 @@ def test_what_settles_a_choice_has_seeds_of_its_own():
     readings = EXPERIMENTS["readings"]
     tasks = list_tasks([readings, EXPERIMENTS["table4"]])
     own = [task for task in tasks if task.validation]
-    assert len(own) == 4 * 6 * 5
-    assert {task.split_seed for task in own} == set(VALIDATION_SEEDS[:5])
+    assert len(own) == 4 * 8 * 10
+    assert {task.split_seed for task in own} == set(VALIDATION_SEEDS[:10])
     others = {(task.split_seed, task.init_seed) for task in tasks if not task.validation}
     assert others == set(seeds_for(100))
     assert {task_of(run) for run in runs_of(readings, map(made_run, tasks))} == set(own)

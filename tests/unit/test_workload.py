@@ -548,7 +548,8 @@ def test_reproduce_does_not_begin_without_the_memory(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["citeseer", "cora_ml", "pubmed", "ms_academic"])
 def test_one_run_of_each_method_is_told_within_six_of_what_was_measured(name):
     sizes, *_ = EPOCHS[name]
-    done = [one for one in read_runs(PAPER_RUNS) if one.dataset == name]
+    # On the test seeds: those that settle a reading run variants that nobody else does.
+    done = [one for one in read_runs(PAPER_RUNS) if one.dataset == name and not one.validation]
     measured = mean_seconds(done)
     told = sum(
         estimate_fit(METHODS[method].make(alpha=0.1, steps=10, seed=0), FitSizes(*sizes)).seconds
