@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from proptrain.cli import app
 from proptrain.experiments.findings import is_significantly_ahead
 from proptrain.experiments.samples import select
 from proptrain.experiments.specs import DATASETS, EXPERIMENTS, GROUPS
@@ -38,6 +42,33 @@ def test_the_pages_have_the_tables_of_the_raw_results(results):
         if experiment.has_runs:
             rows, *_ = make_table(experiment, runs).to_markdown().split("\n\n")
             assert rows in page, f"{experiment.name}: proptrain reproduce … --as-is makes it anew"
+
+
+@pytest.mark.skipif(
+    not os.environ.get("PROPTRAIN_DATA"),
+    reason="set PROPTRAIN_DATA to the folder with the paper's data sets",
+)
+@pytest.mark.parametrize(("name", "group"), [("paper", "all"), ("beyond", "beyond")])
+def test_pages_and_figures_are_what_the_raw_results_come_to(name, group, tmp_path):
+    kept, folder = DOCS / "results" / name, tmp_path / "docs" / "results" / name
+    folder.mkdir(parents=True)
+    (tmp_path / "docs" / "deviations.md").touch()  # which the page has a link to
+    shutil.copy(kept / "runs.jsonl", folder)
+    words = ["reproduce", group, "--as-is", "--out", str(folder)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+
+    def told(page):
+        *all_else, versions = (page / "README.md").read_text(encoding="utf-8").split("\n\n")
+        assert "proptrain" in versions  # those of the machine at hand
+        return all_else
+
+    assert told(folder) == told(kept), f"proptrain reproduce {group} --as-is makes it anew"
+    figures = sorted(path.name for path in (folder / "figures").iterdir())
+    assert figures == sorted(path.name for path in (kept / "figures").iterdir())
+    for figure in figures:
+        assert (folder / "figures" / figure).read_bytes() == (
+            kept / "figures" / figure
+        ).read_bytes()
 
 
 def test_every_mean_that_is_not_the_papers_is_named_with_its_reason(runs):
