@@ -18,6 +18,8 @@ import time
 
 import pytest
 
+from processes import HANGS
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--headless",
@@ -33,7 +35,7 @@ FLAGS = (
     "--no-default-browser-check",
     "--remote-debugging-pipe",
 )
-PATIENCE = 60
+PATIENCE = HANGS
 """Seconds that a single answer may take on a busy machine."""
 
 # Chromium reads from descriptor 3 and writes to 4; a process of its own puts them there, whatever

@@ -7,6 +7,9 @@ import signal
 import threading
 from pathlib import Path
 
+HANGS = 600
+"""Seconds after which something hangs, however busy the machine: no test tells less apart."""
+
 
 def descendants(*pids):
     """Return the ids of all processes that some have started, and they in turn."""

@@ -10,6 +10,8 @@ import time
 
 from pyarrow import fs
 
+from processes import HANGS
+
 BUCKET = "bucket"
 MISSING = "there is no server that speaks S3; get one with: pip install 'moto[s3]' flask-cors"
 
@@ -40,7 +42,7 @@ def start(host, port):
     command = [sys.executable, "-m", "moto.server", "-H", host, "-p", str(port)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, **quiet, start_new_session=True)
-    for _ in range(600):
+    for _ in range(10 * HANGS):
         with socket.socket() as probe:
             if probe.connect_ex((host, port)) == 0:
                 return process

@@ -7,6 +7,8 @@ import threading
 import numpy as np
 import torch
 
+from processes import HANGS
+
 
 class Threads:
     """A team of threads: each waits until all have said their numbers."""
@@ -24,9 +26,9 @@ class Member:
 
     def _sum(self, numbers):
         self.team.told[self.rank] = numbers
-        self.team.barrier.wait(60)
+        self.team.barrier.wait(HANGS)
         total = sum(self.team.told[1:], start=self.team.told[0])
-        self.team.barrier.wait(60)
+        self.team.barrier.wait(HANGS)
         return total
 
     def add_gradients(self, parameters, loss):

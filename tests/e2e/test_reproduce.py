@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from processes import HANGS
 from proptrain import cli
 from proptrain.data import catalog
 from proptrain.experiments import runner
@@ -50,8 +51,8 @@ def start(*words, out):
     )
 
 
-def wait_until(happened, seconds=600.0):  # a busy machine takes a minute to begin
-    deadline = time.monotonic() + seconds
+def wait_until(happened):
+    deadline = time.monotonic() + HANGS
     while not happened():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.02)
@@ -102,7 +103,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, run):
     assert len(session_of(killed.pid)) > 2  # itself and its workers
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
-    wait_until(lambda: not session_of(killed.pid), seconds=10)
+    wait_until(lambda: not session_of(killed.pid))
     path = tmp_path / "runs.jsonl"
     before = read_runs(path)
     assert 0 < len(before) < 4  # or there was nothing left to go on with
@@ -135,7 +136,7 @@ def test_ctrl_c_ends_it_with_a_word_on_how_to_go_on(tmp_path):
     stopped = start("table5", *CHOICE, out=tmp_path)
     wait_for_lines(tmp_path, 1)
     os.killpg(stopped.pid, signal.SIGINT)  # as a terminal does: the workers get it too
-    _, err = stopped.communicate(timeout=20)
+    _, err = stopped.communicate(timeout=HANGS)
     assert stopped.returncode == 130, err
     assert re.search(r"\d runs? left. The same command goes on from here.", " ".join(err.split()))
     assert "Traceback" not in err

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from processes import HANGS
 from proptrain.data import (
     disk_build,
     disk_given,
@@ -656,7 +657,7 @@ def test_a_pipe_among_what_was_left_does_not_hang(tmp_path, monkeypatch, name):
     (out / WORK / name).unlink()
     os.mkfifo(out / WORK / name)
     before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hung"))
-    signal.alarm(20)
+    signal.alarm(HANGS)
     try:
         if name == "inputs.json":
             with pytest.raises(FileFormatError, match="must be an ordinary file"):

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
+from processes import HANGS
 from proptrain.errors import InvalidInputError
 from proptrain.kernels import (
     PlainOperator,
@@ -781,7 +782,7 @@ def test_the_code_of_others_is_compiled_as_it_would_have_been():
 
 
 def test_kernels_in_several_threads_leave_it_so_too():
-    before, inside = numba.config.SLP_VECTORIZE, threading.Barrier(2, timeout=20)
+    before, inside = numba.config.SLP_VECTORIZE, threading.Barrier(2, timeout=HANGS)
 
     def compile_something():
         with columns._PACKING:
@@ -934,7 +935,7 @@ def test_a_forked_process_starts_threads_of_its_own(three_threads):
         warnings.simplefilter("ignore")  # Python warns that threads and forks go ill together
         child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(HANGS)
         threads.for_each(blocks, lambda _: None)
         os._exit(7)
     _, status = os.waitpid(child, 0)

@@ -19,6 +19,7 @@ import torch
 
 import proptrain
 from one_process import OneProcess
+from processes import HANGS
 from proptrain import PTAClassifier
 from proptrain.cli import fit_folder
 from proptrain.data.shared import SharedFolder
@@ -143,7 +144,7 @@ def listening(*reply, waits=False):
 
         answered = other.submit(answer)
         yield f"127.0.0.1:{listener.getsockname()[1]}"
-        answered.result(timeout=10)
+        answered.result(timeout=HANGS)
 
 
 @pytest.mark.parametrize(
@@ -244,19 +245,23 @@ def test_a_trainer_that_waits_for_tasks_leaves_them_the_cpus(crew_of):
         (Trainers(2, by_torch=True, on_gpus=True), {"GPU": 1}),
     ],
 )
-def test_ray_is_asked_for_what_a_trainer_shall_have(crew_of, tmp_path, monkeypatch, trainers, each):
+def test_ray_is_asked_for_what_a_trainer_shall_have(
+    on_ray, crew_of, tmp_path, monkeypatch, trainers, each
+):
     asked = []
 
-    def trainer(*_, scaling_config, **__):
-        asked.append(scaling_config)
+    def trainer(*_, scaling_config, run_config, **__):
+        asked.append((scaling_config, run_config.failure_config))
         raise InvalidInputError("enough")
 
     monkeypatch.setattr("ray.train.torch.TorchTrainer", trainer)
     with pytest.raises(InvalidInputError, match="enough"):
         crew_of(node(CPU=9)).train(None, trainers, SharedFolder(tmp_path))
-    (how,) = asked
+    ((how, again),) = asked
     told = how._resources_per_worker_not_none
     assert (how.num_workers, {kind: told[kind] for kind in each}) == (2, each)
+    assert 1 + again.controller_failure_limit == 5  # each start waits a minute for machines
+    assert again.max_failures == on_ray.RETRIES
 
 
 def test_gpus_are_used_if_the_cluster_has_them(crew_of):
@@ -329,7 +334,7 @@ def test_epochs_are_told_once_and_in_order_though_some_come_again_or_late(on_ray
         callback = on_ray._noting(board)
         for epoch in (1, 2, 1, 2):  # counted from 1; a lost process begins again
             callback.after_report(None, [{"epoch": epoch, "stop_accuracy": epoch / 10}] * 2, None)
-        assert both.wait(30)  # while training is not over
+        assert both.wait(HANGS)  # while training is not over
     tell((0.1, 0.2, 0.3))
     assert seen == [(0, 0.1), (1, 0.2), (2, 0.3)]
 

@@ -33,6 +33,7 @@ from reliability.text import NAMED, PLACES, WELL, Named, Shown
 from reliability.two_writers import BOTH_WROTE, ONE_WROTE, Pair
 
 import proptrain
+from processes import HANGS
 from proptrain import cli
 from proptrain.bench.results import read_measured
 from proptrain.data.table_files import _SEPARATED
@@ -253,7 +254,7 @@ def loops(_):
     ],
 )
 def test_what_breaks_is_seen_and_the_next_file_is_read(read, expected, monkeypatch):
-    monkeypatch.setattr(fuzz, "_PATIENCE", 2.0 if read is loops else 100.0)
+    monkeypatch.setattr(fuzz, "_PATIENCE", 2.0 if read is loops else HANGS)
     outcomes = list(fuzz.read_spoilt(Reader("one", {"a": b"1234"}, read), range(2), seed=0))
     assert len(outcomes) == 2
     assert all(expected in one for one in outcomes), outcomes

@@ -18,6 +18,7 @@ import pytest
 from rich.progress import Progress
 
 import proptrain
+from processes import HANGS
 from proptrain.cli.runs import _Progress
 from proptrain.data.catalog import CATALOG
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, seeds_for
@@ -377,7 +378,7 @@ def test_a_worker_has_one_thread_and_nobody_else_is_touched(monkeypatch):
     before = dict(os.environ)
     with _started_workers(1, None) as (worker,):
         process = Path("/proc", str(worker.process.pid))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS
         while b"spawn_main" not in (process / "cmdline").read_bytes():
             assert time.monotonic() < deadline, "the worker never started"
             time.sleep(0.01)  # it is still a copy of this process

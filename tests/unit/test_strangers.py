@@ -29,6 +29,7 @@ from reliability.harm import Payload, with_pickles
 from reliability.readers import all_readers
 
 import proptrain
+from processes import HANGS
 from proptrain import DiskGraph, LabelPropagationClassifier, read_npz
 from proptrain.bench.results import open_measured, read_measured
 from proptrain.cli.doubts import _read as read_audit
@@ -540,7 +541,7 @@ def in_time():
         raise AssertionError("it hung")
 
     before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(20)
+    signal.alarm(HANGS)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -633,7 +634,7 @@ def test_a_fit_does_not_wait_for_a_pipe(readers, tmp_path, option):
         [sys.executable, "-m", "proptrain.cli", "fit", *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         check=False,
     )
     assert told.returncode == 1

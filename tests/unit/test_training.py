@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import proptrain
 import reference
+from processes import HANGS
 from proptrain.errors import InvalidInputError, TrainingError
 from proptrain.kernels import active_gradients, dropout_scale, rectify
 from proptrain.kernels.adam import adam_step
@@ -574,11 +575,11 @@ def test_fits_that_overlap_leave_torch_the_threads_it_had():
     def wait_for_second(*_):
         first_is_within.set()
         assert torch.get_num_threads() == 1
-        assert second_is_within.wait(60)
+        assert second_is_within.wait(HANGS)
 
     def wait_for_first(*_):
         second_is_within.set()
-        assert first_is_done.wait(60)
+        assert first_is_done.wait(HANGS)
         assert torch.get_num_threads() == 1  # though the other one has left
 
     before = torch.get_num_threads()
@@ -586,7 +587,7 @@ def test_fits_that_overlap_leave_torch_the_threads_it_had():
     try:
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(train, wait_for_second)
-            assert first_is_within.wait(60)
+            assert first_is_within.wait(HANGS)
             second = pool.submit(train, wait_for_first)
             assert first.result() == 3
             first_is_done.set()
