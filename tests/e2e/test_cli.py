@@ -388,6 +388,26 @@ def test_a_marker_of_ones_own_leaves_minus_one_a_class(run, tmp_path, marker):
 # --- the commands -----------------------------------------------------------------------------
 
 
+def n_compiled(*words):
+    """Run a command in a process of its own; tells how many functions Numba compiled in it."""
+    code = """if True:
+        import sys
+        from numba.core.event import install_recorder
+        from proptrain.cli import main
+        with install_recorder("numba:compile") as recorder:
+            try:
+                main()
+            except SystemExit as left:
+                assert not left.code
+        sys.stdout.write(f"\\n{len(recorder.buffer)}")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[-1])
+
+
 def test_demo_writes_the_page_and_shows_the_three(run, tmp_path):
     page = tmp_path / "page.html"
     done = run("demo", "--runs", 1, "--out", page)
@@ -405,6 +425,9 @@ def test_demo_writes_the_page_and_shows_the_three(run, tmp_path):
     assert "plot-reliability" in html
     assert "The first 500 of 640 given labels" in html
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    again = ("demo", "--runs", "1", "--out", str(page))
+    # Where the package cannot be written to, this process has kept its code in another place.
+    assert n_compiled(*again) == 0 or n_compiled(*again) == 0
 
 
 def test_evaluate_a_named_set(run, tmp_path):

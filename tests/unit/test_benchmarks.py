@@ -14,8 +14,9 @@ from commands import runner
 from proptrain.bench.case import Wanted
 from proptrain.bench.results import measure
 from proptrain.bench.training import own_jobs, problem_of
+from proptrain.data.catalog import find_entry
 from proptrain.propagate.engine import LocalEngine
-from proptrain.propagate.labels import propagate_labels
+from proptrain.propagate.labels import one_hot, propagate_labels
 from proptrain.propagate.schemes import PPR
 
 try:
@@ -111,6 +112,62 @@ def test_everyone_who_spreads_tells_most_classes_right(problem):
             told = np.asarray(job())
             classes = told.argmax(axis=1) if told.ndim == 2 else told
             assert (classes[split.test] == dataset.labels[split.test]).mean() > 0.6, name
+
+
+def jobs_of(suite):
+    (case,) = suite(Wanted())
+    return case.prepare().jobs
+
+
+def test_peers_that_spread_labels_have_our_graph(problem):
+    dataset, split = problem
+    jobs = jobs_of(spreading.label_propagation)
+    engine = LocalEngine(dataset.graph, "symmetric-no-loops")
+    known = (dataset.labels, split.train, dataset.n_classes)
+    ours = propagate_labels(*known, engine, PPR(find_entry("cora").alpha, 10), clamp=False)
+    theirs = [jobs[name]() for name in jobs if name.startswith("PyG")]
+    assert len(theirs) == 2
+    for told in theirs:
+        np.testing.assert_allclose(told.numpy(), ours, atol=1e-5)
+    given = jobs["scikit-network DiffusionClassifier"].args[0]  # its definition is another
+    assert (given != dataset.graph.adjacency).nnz == 0
+
+
+def corrected_and_smoothed(soft, truth, known, operator, alpha):
+    """What PyTorch Geometric's documentation says of its CorrectAndSmooth, with SciPy."""
+
+    def spread(start, low):
+        state = start
+        for _ in range(10):
+            state = np.clip((1 - alpha) * (operator @ state) + alpha * start, low, 1)
+        return state
+
+    error = np.zeros_like(soft)
+    error[known] = (truth - soft)[known]
+    smooth = spread(error, -1)
+    size = np.abs(smooth).sum(axis=1, keepdims=True)
+    mean_size = np.abs(error).sum() / len(known)
+    scale = np.where(size * 1000 >= mean_size, mean_size / np.maximum(size, 1e-30), 1)
+    corrected = soft + scale * smooth
+    corrected[known] = truth[known]
+    return spread(corrected, 0)
+
+
+def test_peers_that_correct_and_smooth_have_our_graph_and_predictions(problem):
+    dataset, split = problem
+    jobs = jobs_of(spreading.correct_and_smooth)
+    soft = jobs["proptrain"].args[0]
+    truth = one_hot(dataset.labels, split.train, dataset.n_classes)
+    operator = LocalEngine(dataset.graph, "symmetric-no-loops").operator_in(np.dtype(np.float64))
+    alpha = find_entry("cora").alpha
+    wanted = corrected_and_smoothed(soft.astype(float), truth, split.train, operator, alpha)
+    ours = jobs.pop("proptrain")()
+    assert len(jobs) == 2
+    for job in jobs.values():
+        told = job().numpy()
+        np.testing.assert_allclose(told, wanted, atol=1e-4)
+        # Ours holds the known errors and has loops, which changes the class of few.
+        assert (told.argmax(axis=1) == ours.argmax(axis=1)).mean() > 0.9
 
 
 def test_everyone_who_finds_neighbours_tells_more_than_chance(problem):
