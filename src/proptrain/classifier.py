@@ -58,6 +58,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # The whole numbers that a fitted classifier has without fail.
     _numbers: tuple[str, ...] = ("n_features_in_", "features_checksum_", "n_iter_", "best_epoch_")
+    _on_cpu_alone = False  # whether no other device can fit it
 
     def predict_proba(
         self, X: Any = None, edges: Any = None, *, calibrated: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -9,7 +10,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from proptrain import LabelPropagationClassifier, PTAClassifier, classifier
+from proptrain import (
+    CorrectAndSmoothClassifier,
+    GNNClassifier,
+    LabelPropagationClassifier,
+    PTAClassifier,
+    classifier,
+)
 from proptrain.data.catalog import load_dataset
 from proptrain.errors import InvalidInputError
 from proptrain.propagate import torch_engine
@@ -136,6 +143,25 @@ def test_auto_does_without_a_gpu_that_does_not_work(monkeypatch):
     monkeypatch.setattr(devices, "_try", fail)
     with pytest.warns(UserWarning, match="error: out of memory Using the CPU"):
         assert torch_device("auto") is None
+
+
+@pytest.mark.parametrize("kind", [GNNClassifier, CorrectAndSmoothClassifier])
+def test_what_computes_on_the_cpu_alone_takes_that_device_and_no_other(kind, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # "auto" is the CPU all the same
+    given = (np.eye(4), ["left", None, "right", None])
+    told = [
+        kind(max_epochs=2, random_state=0)
+        .set_params(device=device)
+        .fit(*given, graph=[(0, 1), (2, 3), (3, 2)])
+        .label_distributions_
+        for device in ("auto", "cpu", torch.device("cpu"))
+    ]
+    for other in told[1:]:
+        np.testing.assert_array_equal(other, told[0])
+    message = rf"^device must be 'auto' or 'cpu' for {kind.__name__}, which .* alone, got "
+    for device in ("cuda", torch.device("cuda"), "abacus", None):
+        with pytest.raises(InvalidInputError, match=message + re.escape(repr(device))):
+            kind(device=device).fit(*given, graph=[(0, 1), (2, 3), (3, 2)])
 
 
 @pytest.mark.parametrize("device", ["abacus", "cpu:x", 3.5, None, "cuda:99", "meta"])

@@ -160,11 +160,14 @@ def test_every_other_trained_model_comes_back_too(tmp_path, clf, layout):
         loaded.predict(layout(X))
 
 
-def test_a_model_from_before_a_parameter_existed(tmp_path):
-    original = fitted()
+@pytest.mark.parametrize(
+    ("clf", "name"), [(pta(), "equal_hops"), (gnn(), "device"), (smooth(), "device")]
+)
+def test_a_model_from_before_a_parameter_existed(tmp_path, clf, name):
+    original = fitted(clf)
     original.save(tmp_path / "model")
-    reseal(tmp_path / "model", lambda d: d["parameters"].pop("equal_hops"))
-    assert_same(PTAClassifier.load(tmp_path / "model"), original)
+    reseal(tmp_path / "model", lambda d: d["parameters"].pop(name))
+    assert_same(type(clf).load(tmp_path / "model"), original)
 
 
 def test_equal_hops_are_kept(tmp_path):

@@ -183,7 +183,7 @@ def fit(
     (chosen,) = find_methods([method])
     settings = {"batch_size": batch_size, "stopping_fraction": stopping}
     classifier = _new_classifier(chosen, alpha, device, seed, settings)
-    if engine != "ray" and "device" in classifier.get_params():
+    if engine != "ray" and not classifier._on_cpu_alone:
         torch_device(device)  # now, not when all tables are read; of a cluster's nothing is known
     files = NodeFiles(nodes, label, id_column, kind, unlabelled, features, labels)
     cluster = Cluster(address, shared, workers)
@@ -324,12 +324,9 @@ def _new_classifier(
     asked = {name: value for name, value in settings.items() if value is not None}
     for name in asked.keys() - classifier.get_params().keys():
         raise InvalidInputError(f"{method.name} {_LACKS[name]}: leave that option out.")
-    classifier.set_params(**asked)
-    if "device" in classifier.get_params():
-        return classifier.set_params(device=device)  # type: ignore[no-any-return]
-    if device not in ("auto", "cpu"):
+    if classifier._on_cpu_alone and device not in ("auto", "cpu"):
         raise InvalidInputError(f"{method.name} is fitted on the CPU only: leave --device out.")
-    return classifier  # type: ignore[no-any-return]
+    return classifier.set_params(**asked, device=device)  # type: ignore[no-any-return]
 
 
 def _train(classifier: GraphClassifier, dataset: Dataset, *, uses_graph: bool, quiet: bool) -> None:

@@ -39,18 +39,18 @@ class Method:
 
 def _made_of(kind: Callable[..., Any], **settings: Any) -> Make:
     def make(*, alpha: float, steps: int, seed: int) -> Any:
-        return kind(alpha=alpha, steps=steps, random_state=seed, **settings)
+        # Not on whatever a machine has: results are to be the same on all of them.
+        return kind(alpha=alpha, steps=steps, random_state=seed, device="cpu", **settings)
 
     return make
 
 
 def _pta(**settings: Any) -> Make:
-    # Not on whatever a machine has: results are to be the same on all of them.
-    return _made_of(PTAClassifier, device="cpu", **settings)
+    return _made_of(PTAClassifier, **settings)
 
 
 def _plus(**settings: Any) -> Make:
-    return _made_of(PTAPlusClassifier, device="cpu", **settings)
+    return _made_of(PTAPlusClassifier, **settings)
 
 
 _INGREDIENTS: dict[str, dict[str, Any]] = {
@@ -111,8 +111,10 @@ def _own_steps(architecture: str) -> Make:
     """Make a network that takes as many steps as its own paper says, whatever is compared."""
 
     def make(*, alpha: float, steps: int, seed: int) -> Any:  # noqa: ARG001
-        restart = {"alpha": alpha} if architecture == "PPNP" else {}
-        return GNNClassifier(architecture=architecture, random_state=seed, **restart)  # type: ignore[arg-type]
+        own: dict[str, Any] = {"architecture": architecture, "random_state": seed, "device": "cpu"}
+        if architecture == "PPNP":
+            own["alpha"] = alpha
+        return GNNClassifier(**own)
 
     return make
 
@@ -123,7 +125,7 @@ METHODS = {
         Method(
             "LP",
             "label propagation alone, no features",
-            _made_of(LabelPropagationClassifier, device="cpu"),
+            _made_of(LabelPropagationClassifier),
             trains=False,
         ),
         Method("MLP", "the network alone, no graph", _own_steps("MLP"), uses_graph=False),

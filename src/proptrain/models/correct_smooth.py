@@ -16,6 +16,7 @@ from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import PPR, Scheme
+from proptrain.system.devices import check_cpu
 from proptrain.train.loop import OnEpoch, predict_probabilities
 
 
@@ -39,6 +40,8 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         Weight of the restart, for errors and predictions alike.
     steps : int
         Number of steps of each propagation.
+    device : {"auto", "cpu"}
+        Both are the CPU, where the network is trained.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class CorrectAndSmoothClassifier(GraphClassifier):
     """
 
     clamp = True  # the known labels stay what they are
+    _on_cpu_alone = True
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         patience: int = 100,
         stopping_fraction: float = 0.2,
         n_neighbors: int = 10,
+        device: Any = "auto",
         unlabelled: Any = -1,
         random_state: Any = None,
     ) -> None:
@@ -79,6 +84,7 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         self.patience = patience
         self.stopping_fraction = stopping_fraction
         self.n_neighbors = n_neighbors
+        self.device = device
         self.unlabelled = unlabelled
         self.random_state = random_state
 
@@ -91,6 +97,7 @@ class CorrectAndSmoothClassifier(GraphClassifier):
         on_epoch: OnEpoch | None = None,
     ) -> Self:
         """Fit to the features X (n, f), labels y (n,) and graph; see `PTAClassifier.fit`."""
+        check_cpu(self.device, type(self).__name__)
         features = self._features_of(X, reset=True)
         random = random_of(self.random_state)
         problem = pose_problem(features, y, graph, stopping, random=random, **self._posing())

@@ -20,6 +20,7 @@ from proptrain.problem import pose_problem, random_of
 from proptrain.propagate.engine import LocalEngine
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import PPR, Exact, Mean, Power, Scheme
+from proptrain.system.devices import check_cpu
 from proptrain.train.loop import OnEpoch, probabilities_told
 from proptrain.train.predictor import Network, Predictor
 
@@ -64,6 +65,8 @@ class GNNClassifier(GraphClassifier):
     ensemble : bool
         If False, nodes are told by the network without the graph, which then serves training
         alone (APPNP, PPNP, SGCN).
+    device : {"auto", "cpu"}
+        Both are the CPU, where these networks are trained.
 
     Examples
     --------
@@ -75,6 +78,7 @@ class GNNClassifier(GraphClassifier):
     """
 
     clamp = False  # no row is held fixed in these networks
+    _on_cpu_alone = True
     _with_biases: tuple[str, ...] = ("MLP", "DAGNN")
 
     def __init__(
@@ -94,6 +98,7 @@ class GNNClassifier(GraphClassifier):
         patience: int = 100,
         stopping_fraction: float = 0.2,
         n_neighbors: int = 10,
+        device: Any = "auto",
         unlabelled: Any = -1,
         random_state: Any = None,
     ) -> None:
@@ -111,6 +116,7 @@ class GNNClassifier(GraphClassifier):
         self.patience = patience
         self.stopping_fraction = stopping_fraction
         self.n_neighbors = n_neighbors
+        self.device = device
         self.unlabelled = unlabelled
         self.random_state = random_state
 
@@ -123,6 +129,7 @@ class GNNClassifier(GraphClassifier):
         on_epoch: OnEpoch | None = None,
     ) -> Self:
         """Fit to the features X (n, f), labels y (n,) and graph; see `PTAClassifier.fit`."""
+        check_cpu(self.device, type(self).__name__)
         self._check_parameters()
         self._warn_of_unheeded()
         features = self._features_of(X, reset=True)

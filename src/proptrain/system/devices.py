@@ -40,6 +40,18 @@ def torch_device(device: Any) -> torch.device | None:
     return wanted
 
 
+def check_cpu(device: Any, who: str) -> None:
+    """Raise unless the device is the CPU, which "auto" is too, for who computes nowhere else.
+
+    >>> check_cpu("auto", "GNNClassifier")
+    """
+    if not isinstance(device, str | torch.device) or str(device) not in ("auto", "cpu"):
+        raise InvalidInputError(
+            f"device must be 'auto' or 'cpu' for {who}, which computes on the CPU alone, got "
+            f"{device!r}."
+        )
+
+
 def _gpu_that_works() -> torch.device | None:
     if not torch.cuda.is_available():
         return None
