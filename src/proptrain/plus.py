@@ -24,7 +24,13 @@ from proptrain.propagate.engine import Engine
 from proptrain.propagate.labels import one_hot
 from proptrain.propagate.normalisation import Normalisation
 from proptrain.propagate.schemes import Scheme
-from proptrain.propagate.shaping import balance_classes, sharpen, temper_mass, with_total
+from proptrain.propagate.shaping import (
+    balance_classes,
+    evenness,
+    next_soft_labels,
+    temper_mass,
+    with_total,
+)
 from proptrain.propagate.torch_engine import engine_on
 from proptrain.propagate.trust import told_by_others, trust_labels
 from proptrain.rounds import Round, RoundLearner, joined, mean_of, told_or
@@ -71,8 +77,8 @@ class PTAPlusClassifier(GraphClassifier):
         Ŷ = F Ā (mean of f(X) over the rounds), each row divided by its sum
 
     gamma is that of PTA in the first round, and at most ``max_gamma`` further on. Ā in Z0 puts T Y
-    back after every step. The equations are those of the defaults of ``clamp``, ``mass_power`` and
-    ``learnt_trust``, where labels do not take the networks' place.
+    back after every step. The equations are those of the defaults of ``clamp``, ``mass_power``,
+    ``learnt_trust`` and ``average_rounds``, where labels do not take the networks' place.
 
     Parameters
     ----------
@@ -80,6 +86,10 @@ class PTAPlusClassifier(GraphClassifier):
         Rounds of self-training after the first training; 0 is none.
     sharpness : float
         Power of the predictions that make the next round's soft labels.
+    average_rounds : bool
+        Whether the mean of what all rounds tell counts, where there are stopping nodes; otherwise
+        the last round does, as it does without stopping nodes. The first counts alone either way
+        if it tells the stopping nodes better.
     max_gamma : float
         Limit of the adaptive gamma in further rounds, whose soft labels are no longer so wrong;
         ``math.inf`` is none.
@@ -146,6 +156,7 @@ class PTAPlusClassifier(GraphClassifier):
         *,
         n_rounds: int = 2,
         sharpness: float = 2.5,
+        average_rounds: bool = True,
         max_gamma: float = 0.3,
         n_networks: int = 1,
         trust: bool = True,
@@ -177,6 +188,7 @@ class PTAPlusClassifier(GraphClassifier):
     ) -> None:
         self.n_rounds = n_rounds
         self.sharpness = sharpness
+        self.average_rounds = average_rounds
         self.max_gamma = max_gamma
         self.n_networks = n_networks
         self.trust = trust
@@ -234,7 +246,7 @@ class PTAPlusClassifier(GraphClassifier):
         soft_labels = self._first_targets(problem, engine)
         rounds = [learner.learn(soft_labels, Adaptive(self.epsilon))]
         for _ in range(self.n_rounds):
-            targets = self._next_targets(rounds[-1].scores, problem)
+            targets = self._further_targets(rounds[-1].scores, problem)
             rounds.append(learner.learn(targets, Adaptive(self.epsilon, self.max_gamma)))
         kept = learner.choose(rounds)
         self._keep(rounds, kept, scaling)
@@ -274,7 +286,7 @@ class PTAPlusClassifier(GraphClassifier):
     ) -> NDArray[np.float32]:
         """Return labels that start (n, C) from the nodes ``known``, propagated and balanced."""
         spread = engine.propagate(start, self._scheme(), fixed=known if self.clamp else None)
-        return balance_classes(spread, self._evenness(len(known), start.shape[1]))
+        return balance_classes(spread, evenness(len(known) / start.shape[1], self.balance))
 
     def _fall_back_from(
         self,
@@ -315,45 +327,27 @@ class PTAPlusClassifier(GraphClassifier):
 
         return tell
 
-    def _next_targets(self, scores: NDArray[Any], problem: Problem) -> NDArray[np.float32]:
-        """Return what a further round learns from: sharpened predictions, known labels put in.
-
-        All nodes have the same mass but for the balance of the classes. A known label has the mass
-        of 1 that it has in label propagation, as far as it is trusted: many times that of a node
-        while labels are few, less than 1 if all of them together would pass the total, and never
-        less than that of a node.
-        """
-        total, n_known = self._total_mass(problem), len(problem.train)
-        evenness = self._evenness(n_known, problem.n_classes)
-        predicted = balance_classes(sharpen(scores, self.sharpness), evenness)
-        targets = with_total(predicted, total)
-        mass = max(total / len(targets), min(1.0, total / n_known))
-        trust = self._trust_after(scores, problem)[:, np.newaxis]
-        known = one_hot(problem.codes, problem.train, problem.n_classes)[problem.train]
-        targets[problem.train] = trust * mass * known + (1 - trust) * targets[problem.train]
-        return targets
-
-    def _trust_after(self, scores: NDArray[Any], problem: Problem) -> NDArray[np.float32]:
-        """Return how far each training label is still trusted once something was learnt, (t,)."""
-        if not self.learnt_trust:
-            return self.trust_
-        # What the ensemble tells of node j, before it is scaled, is S_j for each class, but for the
-        # factors that keep their sizes.
-        return self.trust_ * trust_labels(scores[problem.train], problem.codes[problem.train])
+    def _further_targets(self, scores: NDArray[Any], problem: Problem) -> NDArray[np.float32]:
+        """Return what a further round learns from, by what the one before told."""
+        codes, train, trust = problem.codes, problem.train, self.trust_
+        if self.learnt_trust:
+            # What the ensemble tells of node j, before it is scaled, is S_j for each class, but for
+            # the factors that keep their sizes.
+            trust = trust * trust_labels(scores[train], codes[train])
+        return next_soft_labels(
+            scores,
+            codes,
+            train,
+            trust,
+            total=self._total_mass(problem),
+            sharpness=self.sharpness,
+            evenness=evenness(len(train) / problem.n_classes, self.balance),
+        )
 
     def _scaling(self, features: Features) -> Scaling:
         if self.scale_features:
             return to_ordinary_size(features)
         return no_scaling(features.shape[1])
-
-    def _evenness(self, n_labels: int, n_classes: int) -> float:
-        """Return how far the classes are balanced, from 0 to 1.
-
-        With few labels chance decides how far each class's reach, with many the class's size does.
-        """
-        per_class = n_labels / n_classes
-        # Squared, so that it fades soon where labels are many: there it costs accuracy.
-        return self.balance**2 / (self.balance**2 + per_class**2) if self.balance else 0.0
 
     def _total_mass(self, problem: Problem) -> float:
         if self.mass_per_class is None:
@@ -429,7 +423,7 @@ class PTAPlusClassifier(GraphClassifier):
 
     def _check_parameters(self) -> None:
         self._check_switches("clamp", "trust", "learnt_trust", "scale_features", "keep_sizes")
-        self._check_switches("fall_back")
+        self._check_switches("average_rounds", "fall_back")
         for name, lowest in {"n_rounds": 0, "n_networks": 1}.items():
             value = getattr(self, name)
             is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)

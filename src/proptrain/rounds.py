@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -83,20 +84,16 @@ class RoundLearner:
         return self._round(trained, told)
 
     def choose(self, rounds: list[Round]) -> Round:
-        """Return the networks of all rounds as one, or the first round if it is better alone.
-
-        Without stopping nodes it is the last round, unless that has lost the training labels: then
-        self-training has gone astray.
-        """
-        best = rounds[0]
+        """Return the round that counts, or the networks of all rounds as one: `choose_rounds`."""
+        shares = [self._share_told(done) for done in rounds]
         if not self._is_watched:
-            least = self._share_told(best) - MOST_LOST
-            return next(done for done in reversed(rounds) if self._share_told(done) >= least)
-        if len(rounds) > 1:
-            trained = tuple(one for done in rounds for one in done.trained)
-            together = self._round(trained, mean_of([done.probabilities for done in rounds]))
-            best = max(together, best, key=self._share_told)  # together, if both are as good
-        return best
+            return rounds[choose_rounds(shares, most_lost=MOST_LOST)[0]]
+        if len(rounds) == 1 or not self._classifier.average_rounds:
+            return rounds[choose_rounds(shares)[0]]
+        trained = tuple(one for done in rounds for one in done.trained)
+        together = self._round(trained, mean_of([done.probabilities for done in rounds]))
+        chosen = choose_rounds(shares, together=self._share_told(together))
+        return together if len(chosen) > 1 else rounds[0]
 
     def by_labels(
         self, soft_labels: NDArray[np.float32], own: NDArray[np.float32] | None = None
@@ -117,24 +114,18 @@ class RoundLearner:
         """Tell whether labels alone clearly tell the judged nodes better than networks do.
 
         Without stopping nodes it is training labels, each fifth told by the others: ``tell`` by
-        labels alone, ``tell_anew`` by networks that were trained on no more. That takes five fits,
-        made only where labels do better than the networks at hand. What these say of a node itself
-        they learnt from its label, so it is left out; but it can be worth much where neighbours are
-        of other classes, so that labels doing better is reason to look closer, and no more. Only
-        networks that tell no more labels even with it need no further hearing: they have failed,
-        though others like them might not.
+        labels alone, ``tell_anew`` by networks that were trained on no more.
         """
         nodes = self._judged.nodes
         if self._is_watched:
             labels, networks = (self._is_told(one.scores[nodes]) for one in (by_labels, kept))
             return is_clearly_better(labels, networks)
-        labels = self._is_told(self._cross_fitted(tell))
-        networks = self._is_told(self._cross_fitted(partial(self._without_own, kept)))
-        if labels.sum() <= networks.sum():
-            return False
-        if labels.mean() >= self._share_told(kept) and is_clearly_better(labels, networks):
-            return True
-        return is_clearly_better(labels, self._is_told(self._cross_fitted(tell_anew)))
+        return labels_take_over(
+            self._is_told(self._cross_fitted(tell)),
+            self._is_told(self._cross_fitted(partial(self._without_own, kept))),
+            share_with_own=self._share_told(kept),
+            hear_anew=lambda: self._is_told(self._cross_fitted(tell_anew)),
+        )
 
     def _is_told(self, scores: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which judged nodes' labels scores (m, C) tell, shape (m,)."""
@@ -231,6 +222,54 @@ def is_clearly_better(right: NDArray[np.bool_], before: NDArray[np.bool_]) -> bo
     """
     n_gained, n_lost = (right & ~before).sum(), (before & ~right).sum()
     return bool(n_gained - n_lost > CLEARLY * np.sqrt(n_gained + n_lost + 1))
+
+
+def choose_rounds(
+    shares: Sequence[float], *, together: float | None = None, most_lost: float = 0.0
+) -> tuple[int, ...]:
+    """Return the places of the rounds that count, by the share of judged labels that each tells.
+
+    If the mean of all tells a share ``together``, all of them count, unless the first alone tells
+    more. Otherwise it is the last that tells no more than ``most_lost`` less than the first: one
+    that has lost more labels has gone astray.
+
+    >>> choose_rounds([0.8, 0.7, 0.9], together=0.8), choose_rounds([0.8, 0.7, 0.9], together=0.7)
+    ((0, 1, 2), (0,))
+    >>> choose_rounds([0.8, 0.75, 0.6]), choose_rounds([0.8, 0.75, 0.6], most_lost=0.1)
+    ((0,), (1,))
+    """
+    if together is not None:
+        return tuple(range(len(shares))) if together >= shares[0] else (0,)
+    least = shares[0] - most_lost
+    return (next(place for place in reversed(range(len(shares))) if shares[place] >= least),)
+
+
+def labels_take_over(
+    labels: NDArray[np.bool_],
+    networks: NDArray[np.bool_],
+    *,
+    share_with_own: float,
+    hear_anew: Callable[[], NDArray[np.bool_]],
+) -> bool:
+    """Tell whether labels alone clearly know more than networks, by the training labels (t,).
+
+    ``labels`` are those that the others tell right, ``networks`` those that the networks at hand
+    do without what they say of a node itself, which they learnt from its label. That can be worth
+    much where neighbours are of other classes, so that labels doing better is reason to
+    ``hear_anew`` networks that were trained without the labels in question, which takes five fits,
+    and no more. Only networks that tell no larger ``share_with_own`` word need no further hearing:
+    they have failed, though others like them might not.
+
+    >>> told, missed = np.arange(10) < 9, np.zeros(10, bool)
+    >>> [labels_take_over(told, missed, share_with_own=own, hear_anew=lambda: told)
+    ...  for own in (0.9, 1.0)]
+    [True, False]
+    """
+    if labels.sum() <= networks.sum():
+        return False
+    if labels.mean() >= share_with_own and is_clearly_better(labels, networks):
+        return True
+    return is_clearly_better(labels, hear_anew())
 
 
 def told_or(

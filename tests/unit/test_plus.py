@@ -20,11 +20,14 @@ from proptrain import (
     PTAPlusClassifier,
     extend_graph,
     load_dataset,
+    predict_probabilities,
     split_nodes,
     with_label_noise,
 )
 from proptrain.data.splits import VALIDATION_SEEDS
 from proptrain.errors import InvalidInputError
+from proptrain.propagate.labels import one_hot
+from proptrain.propagate.shaping import balance_classes, evenness, next_soft_labels, to_rows
 from proptrain.rounds import RoundLearner
 from proptrain.saving.persistence import _checksum
 from proptrain.trainings import UNWATCHED_EPOCHS, most_epochs
@@ -92,12 +95,14 @@ def fitted(clf, labels=LABELS):
     return clf.fit(FEATURES, labels, graph=GRAPH, stopping=STOP)
 
 
-def first_targets(clf, labels):
-    """Return what the first round learns from."""
-    seen, shape = [], clf._first_targets
-    clf._first_targets = lambda *told: seen.append(shape(*told)) or seen[-1]
+def all_targets(clf, labels=LABELS):
+    """Return what each round learns from."""
+    seen, train = [], clf._train
+    clf._train = lambda features, targets, *given, **more: (
+        seen.append(targets.copy()) or train(features, targets, *given, **more)
+    )
     fitted(clf, labels)
-    return seen[0]
+    return seen
 
 
 def test_with_everything_switched_off_it_is_pta():
@@ -109,53 +114,56 @@ def test_with_everything_switched_off_it_is_pta():
     assert (ours.n_iter_, ours.best_epoch_) == (pta.n_iter_, pta.best_epoch_)
 
 
-@pytest.mark.parametrize(
-    "ingredient",
-    [
-        {"n_rounds": 1},
-        {"n_networks": 2},
-        {"mass_power": 0.5},
-        {"balance": 10.0},
-        {"mass_per_class": 70.0},
-        {"scale_features": True},
-    ],
-    ids=str,
-)
-def test_every_ingredient_makes_a_difference_alone(ingredient):
-    # A class with fewer labels, one of them wrong: something for each of them to do.
+def with_a_doubtful_class():
+    """As `two_groups`, to stop by `STOP`; a class with fewer labels, one of them wrong."""
     labels = np.where(np.arange(60) == 5, 0, np.where(np.arange(60) == 7, -1, LABELS))
-    without, with_it = fitted(plus(**BARE), labels), fitted(plus(**{**BARE, **ingredient}), labels)
-    assert not np.array_equal(without.probabilities_, with_it.probabilities_)
+    return FEATURES, TRUTH, labels, GRAPH, STOP
 
 
-def test_targets_of_a_further_round_are_sharpened_predictions_and_known_labels():
-    seen = []
-    clf = plus(n_rounds=1, trust=False, balance=0, sharpness=2.0, mass_per_class=10.0)
-    next_targets = clf._next_targets
-    clf._next_targets = lambda scores, problem: (
-        seen.append((scores, problem)) or next_targets(scores, problem)
+ROUND = {"n_rounds": 1}
+INGREDIENTS = {
+    "n_rounds": ({}, {"n_rounds": 1}, with_a_doubtful_class),
+    "n_networks": ({}, {"n_networks": 2}, with_a_doubtful_class),
+    "mass_power": ({}, {"mass_power": 0.5}, with_a_doubtful_class),
+    "balance": ({}, {"balance": 10.0}, with_a_doubtful_class),
+    "mass_per_class": ({}, {"mass_per_class": 70.0}, with_a_doubtful_class),
+    "scale_features": ({}, {"scale_features": True}, with_a_doubtful_class),
+    "trust": ({}, {"trust": True}, with_a_doubtful_class),
+    "clamp": ({}, {"clamp": False}, with_a_doubtful_class),
+    "keep_sizes": ({}, {"keep_sizes": True}, unequal_classes),
+    "fall_back": ({}, {"fall_back": True}, graph_says_all),
+    # Of further rounds, so that there must be one.
+    "sharpness": (ROUND, {"sharpness": 1.0}, with_a_doubtful_class),
+    "max_gamma": (ROUND, {"max_gamma": 0.1, "epsilon": 10.0}, with_a_doubtful_class),
+    "learnt_trust": (ROUND, {"learnt_trust": True}, with_a_doubtful_class),
+    "average_rounds": (ROUND, {"average_rounds": False}, with_a_doubtful_class),
+}
+"""Of each ingredient what must be there, what switches it, and something for it to do."""
+
+
+@pytest.mark.parametrize("name", INGREDIENTS)
+def test_every_ingredient_makes_a_difference_alone(name):
+    others, switch, make = INGREDIENTS[name]
+    features, _, labels, graph, *stopping = make()
+    others = {**BARE, **others, **{other: switch[other] for other in switch if other != name}}
+    without, with_it = (
+        plus(**settings).fit(features, labels, graph, *stopping)
+        for settings in (others, {**others, **switch})
     )
-    fitted(clf)
-    [(scores, problem)] = seen
-    targets = next_targets(scores, problem)
-    told = (scores / scores.sum(axis=1, keepdims=True)) ** 2
-    told /= told.sum(axis=1, keepdims=True)
-    others = np.setdiff1d(np.arange(60), problem.train)
-    np.testing.assert_allclose(targets[others], 20 / 60 * told[others], rtol=1e-4)
-    np.testing.assert_array_equal(targets[problem.train].argmax(axis=1), LABELS[problem.train])
-    np.testing.assert_array_equal(targets[problem.train].sum(axis=1), 1)
+    assert getattr(without, name) != getattr(with_it, name)
+    assert not np.array_equal(without.label_distributions_, with_it.label_distributions_)
 
 
-def test_rounds_are_those_of_the_equations(monkeypatch):
+def test_no_ingredient_is_forgotten():
+    both = PTAClassifier().get_params()
+    assert {*PTAPlusClassifier().get_params(), "clamp"} - {*both} | {"clamp"} == {*INGREDIENTS}
+
+
+def test_rounds_are_those_of_the_equations():
     labels = np.where(np.isin(np.arange(60), [5, 7, 9]), -1, LABELS)  # of one class fewer
     labels[10] = 1 - labels[10]
-    rounds, learn = [], RoundLearner.learn
-    monkeypatch.setattr(
-        RoundLearner,
-        "learn",
-        lambda *given: rounds.append((given[1].copy(), learn(*given))) or rounds[-1][1],
-    )
-    clf = fitted(plus(mass_per_class=5.0, n_rounds=2), labels)
+    clf = plus(mass_per_class=5.0, n_rounds=2)
+    learnt = all_targets(clf, labels)
     known, n, C = np.setdiff1d(np.flatnonzero(labels >= 0), STOP), 60, 2
     t, M, T = len(known), C * 5.0, np.zeros((n, 1))
     T[known, 0] = clf.trust_
@@ -168,17 +176,22 @@ def test_rounds_are_those_of_the_equations(monkeypatch):
         B = Z * (m.mean() / m) ** (10**2 / (10**2 + (t / C) ** 2))
         return M * B / B.sum()
 
+    assert (len(learnt), clf.n_kept_, clf.fell_back_) == (3, 3, False)
+    assert clf.trust_.min() < 0.95
+    F = clf.class_factors_
+    np.testing.assert_array_equal(F, 1)  # of the mean of the rounds, and so of each
+    f = [
+        predict_probabilities({name: one[r] for name, one in clf.weights_.items()}, FEATURES)
+        for r in range(3)
+    ]
     wanted = shaped(reference.clamped(step, T * Y, beta, known))
-    for targets, done in rounds:
+    for targets, told in zip(learnt, f, strict=True):
         np.testing.assert_allclose(targets, wanted, rtol=1e-4)
-        S = done.class_factors * reference.clamped(step, done.probabilities, beta, [])
+        S = F * reference.clamped(step, told, beta, [])
         Z = shaped(S**2.5 / (S**2.5).sum(axis=1, keepdims=True))
         m = max(M / n, min(1, M / t))
         wanted = np.where(np.isin(np.arange(n), known)[:, None], T * m * Y + (1 - T) * Z, Z)
-    assert (len(rounds), clf.n_kept_, clf.fell_back_) == (3, 3, False)
-    assert clf.trust_.min() < 0.95
-    told = np.mean([done.probabilities for _, done in rounds], axis=0)
-    scores = clf.class_factors_ * reference.clamped(step, told, beta, [])
+    scores = F * reference.clamped(step, np.mean(f, axis=0), beta, [])
     told = scores / scores.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(clf.label_distributions_, told, rtol=1e-4)
 
@@ -200,7 +213,7 @@ def test_classes_are_balanced_less_the_more_labels_there_are():
     shares = [
         masses[1] / masses[0]
         for masses in (
-            first_targets(plus(n_rounds=0, trust=False, balance=balance), uneven).sum(axis=0)
+            all_targets(plus(n_rounds=0, trust=False, balance=balance), uneven)[0].sum(axis=0)
             for balance in (0, 3.0, 1e9)
         )
     ]
@@ -228,14 +241,31 @@ def test_gamma_is_limited_in_further_rounds_alone():
     assert max(history.gamma[begin:]) == 0.5
 
 
-def test_rounds_that_go_astray_are_left_out():
-    clf = plus(n_rounds=2, scale_features=False)
-    clf._next_targets = lambda *_: 2 * np.eye(2, dtype=np.float32)[1 - TRUTH]
+def test_rounds_that_go_astray_are_left_out(monkeypatch):
+    astray = 2 * np.eye(2, dtype=np.float32)[1 - TRUTH]
+    monkeypatch.setattr("proptrain.plus.next_soft_labels", lambda *_, **__: astray)
     first = fitted(plus(n_rounds=0, scale_features=False))
-    assert fitted(clf).n_kept_ == 1
-    np.testing.assert_array_equal(clf.label_distributions_, first.label_distributions_)
-    starts = [epoch for epoch, gamma in enumerate(clf.history_.gamma) if gamma == 0]
-    assert clf.best_epoch_ < starts[1]
+    for average in (True, False):
+        clf = fitted(plus(n_rounds=2, scale_features=False, average_rounds=average))
+        assert clf.n_kept_ == 1
+        np.testing.assert_array_equal(clf.label_distributions_, first.label_distributions_)
+        starts = [epoch for epoch, gamma in enumerate(clf.history_.gamma) if gamma == 0]
+        assert clf.best_epoch_ < starts[1]
+
+
+def test_without_averaging_the_last_round_counts():
+    together, last = fitted(plus()), fitted(plus(average_rounds=False))
+    assert (together.n_kept_, last.n_kept_) == (3, 1)
+    assert last.history_ == together.history_
+    assert last.best_epoch_ == together.best_epoch_
+    for name, stacked in together.weights_.items():
+        np.testing.assert_array_equal(last.weights_[name][0], stacked[2])
+    # Without stopping nodes it does in any case.
+    alone = [
+        plus(average_rounds=average).fit(FEATURES, LABELS, GRAPH).label_distributions_
+        for average in (True, False)
+    ]
+    np.testing.assert_array_equal(*alone)
 
 
 def test_networks_are_averaged_for_old_and_new_nodes():
@@ -260,25 +290,6 @@ def test_new_nodes_with_edges_are_told_as_if_they_had_been_there():
     np.testing.assert_allclose(together, scores / scores.sum(axis=1, keepdims=True), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("mass_per_class", "known", "others"),
-    [
-        (20.0, 1, 40 / 60),  # of few labels each has what it has in label propagation,
-        (3.0, 6 / 12, 6 / 60),  # of many no more than together the total,
-        (300.0, 10, 10),  # and never less than what is guessed
-    ],
-)
-def test_known_labels_never_outgrow_the_total_nor_fall_below_a_guess(mass_per_class, known, others):
-    clf = plus(n_rounds=1, trust=False, balance=0, mass_per_class=mass_per_class)
-    seen, next_targets = [], clf._next_targets
-    clf._next_targets = lambda *told: seen.append(next_targets(*told)) or seen[-1]
-    fitted(clf)
-    trained = np.setdiff1d(np.flatnonzero(LABELS >= 0), STOP)
-    assert len(trained) == 12
-    assert seen[0][trained].sum(axis=1) == pytest.approx(known)
-    assert np.delete(seen[0], trained, axis=0).sum(axis=1) == pytest.approx(others, rel=1e-4)
-
-
 def test_trust_finds_the_wrong_label():
     labels = LABELS.copy()
     labels[10] = 1 - labels[10]
@@ -295,11 +306,9 @@ def test_learnt_trust_doubts_the_wrong_label_in_further_rounds_alone():
     for learnt in (False, True):
         how = {"n_rounds": 1, "trust": False, "mass_per_class": 20.0, "max_epochs": 100}
         clf = plus(**how, learnt_trust=learnt)
-        seen, next_targets = [], clf._next_targets
-        clf._next_targets = lambda *told, s=seen, f=next_targets: s.append(f(*told)) or s[-1]
-        fitted(clf, labels)
+        targets = all_targets(clf, labels)[1]
         trained = np.setdiff1d(np.flatnonzero(labels >= 0), STOP)
-        kept[learnt] = dict(zip(trained, seen[0][trained, labels[trained]], strict=True))
+        kept[learnt] = dict(zip(trained, targets[trained, labels[trained]], strict=True))
         assert (clf.trust_ == 1).all()
     assert set(kept[False].values()) == {1}
     assert min(kept[True], key=kept[True].get) == 10
@@ -333,18 +342,15 @@ def test_without_stopping_nodes_the_last_round_counts_and_its_later_epochs_are_a
     assert longest.n_iter_ == UNWATCHED_EPOCHS == told
 
 
-def test_without_stopping_nodes_a_round_that_lost_the_labels_does_not_count():
-    clf = plus(n_rounds=2, max_epochs=30)
-    next_targets = clf._next_targets
-
-    def astray(scores, problem):
-        targets = next_targets(scores, problem)
+def test_without_stopping_nodes_a_round_that_lost_the_labels_does_not_count(monkeypatch):
+    def astray(*given, **settings):
+        targets = next_soft_labels(*given, **settings)
         targets[:, 0], targets[:, 1] = targets.sum(axis=1), 0  # one class swallows the other
         return targets
 
     usual = plus(n_rounds=0, max_epochs=30).fit(FEATURES, LABELS, graph=GRAPH)
-    clf._next_targets = astray
-    clf.fit(FEATURES, LABELS, graph=GRAPH)
+    monkeypatch.setattr("proptrain.plus.next_soft_labels", astray)
+    clf = plus(n_rounds=2, max_epochs=30).fit(FEATURES, LABELS, graph=GRAPH)
     assert clf.best_epoch_ == 29
     np.testing.assert_array_equal(clf.transduction_, usual.transduction_)
 
@@ -546,14 +552,15 @@ def test_hearing_networks_anew_leaves_no_trace():
 
 def test_what_labels_tell_is_what_the_first_round_learnt_from():
     features, _, labels, graph = graph_says_all(n_alone=2)
-    clf, seen = plus(max_epochs=60), []
-    shape = clf._first_targets
-    clf._first_targets = lambda *told: seen.append(shape(*told)) or seen[-1]
-    clf.fit(features, labels, graph=graph)
+    clf = plus(max_epochs=60).fit(features, labels, graph=graph)
     assert clf.fell_back_
     reached = clf.reached_
     assert (~reached).sum() == 2
-    rows = seen[0][reached] / seen[0][reached].sum(axis=1, keepdims=True)
+    known = np.flatnonzero(labels >= 0)
+    start = one_hot(labels, known, 3)
+    start[known] *= clf.trust_[:, np.newaxis]
+    spread = LocalEngine(graph).propagate(start, PPR(0.1, 10), fixed=known)
+    rows = to_rows(balance_classes(spread, evenness(10, clf.balance))[reached])[0]
     np.testing.assert_allclose(clf.told_by_labels_[reached], rows, rtol=1e-5)
     # What no label reaches has the networks alone, which stay what they are.
     np.testing.assert_array_equal(clf.told_by_labels_[~reached], clf.probabilities_[~reached])
@@ -628,13 +635,14 @@ def test_fitted_anew_a_model_forgets_that_labels_took_over():
     assert not off.fit(features, labels, graph=graph).fell_back_
 
 
-def test_a_model_that_was_saved_before_labels_could_take_over_is_read(tmp_path):
+def test_a_model_that_was_saved_before_there_were_these_parameters_is_read(tmp_path):
     clf = fitted(plus())
     clf.save(tmp_path / "model")
     path = tmp_path / "model" / "model.json"
     description = json.loads(path.read_text())
     del description["checksum"], description["numbers"]["fell_back_"]
-    del description["parameters"]["fall_back"]
+    for name in ("fall_back", "average_rounds"):
+        del description["parameters"][name]
     description["checksum"] = _checksum(description)
     path.write_text(json.dumps(description))
     same = PTAPlusClassifier.load(tmp_path / "model")
@@ -660,16 +668,6 @@ def test_epochs_are_told_one_after_another():
     clf = plus(n_rounds=1, n_networks=2)
     clf.fit(FEATURES, LABELS, graph=GRAPH, stopping=STOP, on_epoch=lambda e, _: told.append(e))
     assert told == list(range(clf.n_iter_))
-
-
-def all_targets(clf, labels=LABELS):
-    """Return what each round learns from."""
-    seen, train = [], clf._train
-    clf._train = lambda features, targets, *given, **more: (
-        seen.append(targets.copy()) or train(features, targets, *given, **more)
-    )
-    fitted(clf, labels)
-    return seen
 
 
 def test_stopping_labels_never_reach_the_model():
@@ -724,6 +722,7 @@ def test_every_round_is_balanced_and_learns_from_the_one_before():
         ({"balance": 1e300}, "balance must be a finite number 0 or more, got 1e\\+300"),
         ({"trust": 1}, "trust must be True or False, got 1"),
         ({"fall_back": None}, "fall_back must be True or False, got None"),
+        ({"average_rounds": 0}, "average_rounds must be True or False, got 0"),
         ({"learnt_trust": "S_j"}, "learnt_trust must be True or False, got 'S_j'"),
     ],
 )

@@ -10,6 +10,9 @@ from hypothesis.extra import numpy as hnp
 
 from proptrain.propagate.shaping import (
     balance_classes,
+    evenness,
+    known_mass,
+    next_soft_labels,
     sharpen,
     size_keeping,
     temper_mass,
@@ -77,6 +80,55 @@ def test_sharpened_rows_are_distributions_that_lean_the_same_way_more(prediction
     by_hand = rows.astype(np.float64) ** power
     mass = by_hand.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(sharp, by_hand / np.where(mass > 0, mass, 1), atol=1e-5)
+
+
+@given(st.floats(0.01, 1e4), st.floats(0.01, 1e4))
+def test_balance_fades_with_the_square_of_the_labels(per_class, balance):
+    assert evenness(balance, balance) == pytest.approx(0.5)
+    assert 0 <= evenness(per_class, balance) <= 1
+    by_hand = 1 / (1 + (per_class / balance) ** 2)
+    assert evenness(per_class, balance) == pytest.approx(by_hand)
+    assert evenness(per_class, 0.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("total", "known", "others"),
+    [
+        (40.0, 1, 40 / 60),  # of few labels each has what it has in label propagation,
+        (6.0, 6 / 12, 6 / 60),  # of many no more than together the total,
+        (600.0, 10, 10),  # and never less than what is guessed
+    ],
+)
+def test_known_labels_never_outgrow_the_total_nor_fall_below_a_guess(total, known, others):
+    assert known_mass(total, 60, 12) == known
+    scores = np.random.RandomState(0).rand(60, 3).astype(np.float32)
+    codes, nodes, trust = np.arange(60) % 3, np.arange(12), np.ones(12, dtype=np.float32)
+    targets = next_soft_labels(
+        scores, codes, nodes, trust, total=total, sharpness=2.0, evenness=1.0
+    )
+    np.testing.assert_array_equal(targets[:12], known * np.eye(3)[codes[:12]])
+    assert targets[12:].sum(axis=1).mean() == pytest.approx(others, rel=0.1)
+
+
+@given(SOFT_LABELS.filter(lambda scores: scores.any(axis=1).all()), st.floats(1, 4), st.data())
+def test_next_soft_labels_are_sharpened_predictions_and_labels_as_far_as_trusted(
+    scores, sharpness, data
+):
+    n, n_classes = scores.shape
+    codes = data.draw(hnp.arrays(np.int64, n, elements=st.integers(0, n_classes - 1)))
+    known = np.flatnonzero(data.draw(hnp.arrays(bool, n).filter(np.any)))
+    trust = data.draw(hnp.arrays(np.float32, len(known), elements=st.floats(0, 1, width=32)))
+    given_scores = scores.copy()
+    targets = next_soft_labels(
+        scores, codes, known, trust, total=3.0, sharpness=sharpness, evenness=0.0
+    )
+    np.testing.assert_array_equal(scores, given_scores)
+    by_hand = (scores / scores.max(axis=1, keepdims=True)).astype(np.float64) ** sharpness
+    by_hand *= 3 / n / by_hand.sum(axis=1, keepdims=True)
+    for trusted, node in zip(trust, known, strict=True):
+        label = max(3 / n, min(1, 3 / len(known))) * np.eye(n_classes)[codes[node]]
+        by_hand[node] = trusted * label + (1 - trusted) * by_hand[node]
+    np.testing.assert_allclose(targets, by_hand, atol=1e-4)
 
 
 def test_factors_bring_the_classes_back_to_their_sizes():

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.propagate.labels import one_hot
+
 SoftLabels = NDArray[np.float32]
 """(n, C), not negative; a row's sum is the mass of its node, which may be zero."""
 
@@ -59,6 +61,23 @@ def balance_classes(soft_labels: NDArray[Any], strength: float = 1.0) -> SoftLab
     return soft_labels * (factor**strength).astype(np.float32)
 
 
+def evenness(per_class: float, balance: float) -> float:
+    """Return how far to balance the classes, from 0 to 1, for so many labels per class.
+
+    ::
+
+        b = balance² / (balance² + per_class²)
+
+    With few labels chance decides how far each class's reach, with many the class's size does.
+    A ``balance`` of 0 is never.
+
+    >>> evenness(10.0, balance=10.0), evenness(20.0, balance=10.0), evenness(1.0, balance=0.0)
+    (0.5, 0.2, 0.0)
+    """
+    # Squared, so that it fades soon where labels are many: there it costs accuracy.
+    return balance**2 / (balance**2 + per_class**2) if balance else 0.0
+
+
 def with_total(soft_labels: NDArray[Any], total: float) -> SoftLabels:
     """Return the soft labels scaled to a total mass, so that the loss has a size of its own.
 
@@ -80,6 +99,57 @@ def sharpen(predictions: NDArray[Any], power: float = 2.0) -> SoftLabels:
     """
     rows, _ = to_rows(predictions)
     return to_rows(rows**power)[0]
+
+
+def known_mass(total: float, n_nodes: int, n_known: int) -> float:
+    """Return the mass of a known label in a further round, where all have ``total`` together.
+
+    ::
+
+        m = max(M / n, min(1, M / t))
+
+    It is the 1 that it has in label propagation: many times that of a node while labels are few,
+    less if all of them would pass the total, and never less than that of a node.
+
+    >>> [known_mass(total, n_nodes=100, n_known=20) for total in (50, 10, 500)]
+    [1.0, 0.5, 5.0]
+    """
+    return max(total / n_nodes, min(1.0, total / n_known))
+
+
+def next_soft_labels(
+    scores: NDArray[Any],
+    codes: NDArray[Any],
+    known: NDArray[np.int64],
+    trust: NDArray[np.float32],
+    *,
+    total: float,
+    sharpness: float,
+    evenness: float,
+) -> SoftLabels:
+    """Return what a further round learns from (n, C): sharpened predictions, known labels put in.
+
+    ``scores`` (n, C) are what the round before told, ``known`` (t,) the nodes whose label in
+    ``codes`` (n,) is trusted as far as ``trust`` (t,) says::
+
+        P_ic = S_ic^sharpness / Σ_k S_ik^sharpness
+        Z = M B(P) / Σ B(P)              B balances the classes as far as ``evenness`` says
+        Z_j = T_j m Y_j + (1 - T_j) Z_j  for known j, with m of `known_mass`
+
+    Node 0 is known to be of class 1, which is believed half; both nodes have a mass of 1:
+
+    >>> scores = np.array([[0.75, 0.25], [0.25, 0.75]], dtype=np.float32)
+    >>> known, trust = np.array([0]), np.array([0.5], dtype=np.float32)
+    >>> settings = {"total": 2.0, "sharpness": 2.0, "evenness": 0.0}
+    >>> next_soft_labels(scores, np.array([1, -1]), known, trust, **settings)
+    array([[0.45, 0.55],
+           [0.1 , 0.9 ]], dtype=float32)
+    """
+    targets = with_total(balance_classes(sharpen(scores, sharpness), evenness), total)
+    mass, share = known_mass(total, len(targets), len(known)), trust[:, np.newaxis]
+    labels = one_hot(codes, known, targets.shape[1])[known]
+    targets[known] = share * mass * labels + (1 - share) * targets[known]
+    return targets
 
 
 def size_keeping(
