@@ -15,9 +15,11 @@ from enum import StrEnum
 from statistics import fmean
 
 from proptrain.experiments.grid import counted, scientific, signed
+from proptrain.experiments.paper import ACCURACY
 from proptrain.experiments.protocol import Run
 from proptrain.experiments.samples import (
     BySplit,
+    accuracies,
     log_speed_ups,
     margins,
     percentages,
@@ -76,7 +78,7 @@ def is_ahead(runs: ByMethod) -> Finding:
     return _positive(margins(first, second))
 
 
-def is_significantly_ahead(runs: ByMethod) -> Finding:
+def is_significantly_ahead(runs: ByMethod, level: float = SIGNIFICANT) -> Finding:
     """Ask whether the first method is more accurate by the paper's own test, over the runs.
 
     The test takes runs on one split as independent, so the interval over splits and the same test
@@ -91,10 +93,40 @@ def is_significantly_ahead(runs: ByMethod) -> Finding:
     p_value = paired_p_value(each, [0.0] * len(each))
     of_splits = paired_p_value([fmean(own) for own in values.values()], [0.0] * len(values))
     outcome = Outcome.HOLDS if fmean(each) > 0 else Outcome.REFUTED
-    if not p_value < SIGNIFICANT:
+    if not p_value < level:
         outcome = Outcome.UNDECIDED
     p_values = f"p = {scientific(p_value)}, of the splits' means {scientific(of_splits)}"
     return replace(finding, outcome=outcome, told=f"{finding.told}, {p_values}")
+
+
+def is_above_published(runs: ByMethod) -> Finding:
+    """Ask whether the first method is more accurate than the paper reports of the second."""
+    (_, own), (other, _) = runs.items()
+    published = ACCURACY[other].get(own[0].dataset) if own else None
+    if published is None:
+        return _NOTHING
+    finding = _positive(
+        {
+            split: [value - published.mean for value in values]
+            for split, values in accuracies(own).items()
+        }
+    )
+    return _prefixed(f"over {published.mean:.2f}", finding)
+
+
+def takes_at_most(times: float) -> Callable[[ByMethod], Finding]:
+    """Ask whether the first method takes at most so many times the epochs of the second."""
+
+    def takes(runs: ByMethod) -> Finding:
+        first, second = runs.values()
+        ratios = log_speed_ups(first, second, measure=lambda run: run.epochs)
+        spare = {split: [math.log(times) - one for one in own] for split, own in ratios.items()}
+        finding = _positive(spare)
+        if finding.outcome is Outcome.NOT_MEASURED:
+            return finding
+        return replace(finding, told=_told(ratios, lambda value: f"{math.exp(value):.1f}"))
+
+    return takes
 
 
 def gains_with_noise(runs: ByMethod) -> Finding:
@@ -136,6 +168,18 @@ def leads_at(points: Mapping[str, float]) -> Callable[[ByMethod], Finding]:
     return leads
 
 
+def is_not_behind_at(points: Mapping[str, float]) -> Callable[[ByMethod], Finding]:
+    """Ask as `leads_at`, but whether it is nowhere clearly behind: no interval lies below zero."""
+    leads = leads_at(points)
+
+    def is_not_behind(runs: ByMethod) -> Finding:
+        finding = leads(runs)
+        is_open = finding.outcome is Outcome.UNDECIDED
+        return replace(finding, outcome=Outcome.HOLDS) if is_open else finding
+
+    return is_not_behind
+
+
 def _at(point: float, runs: ByMethod) -> ByMethod:
     return {method: [run for run in own if run.point == point] for method, own in runs.items()}
 
@@ -172,9 +216,14 @@ def _positive(values: BySplit, write: Callable[[float], str] = signed) -> Findin
     if len(values) < FEWEST:
         return _NOTHING
     estimate = bootstrap_clusters(values.values())
+    return Finding(_outcome(estimate), _told(values, write), estimate.mean)
+
+
+def _told(values: BySplit, write: Callable[[float], str]) -> str:
+    """Write the mean over the splits, its interval, and how many splits there are."""
+    estimate = bootstrap_clusters(values.values())
     mean, low, high = map(write, (estimate.mean, estimate.low, estimate.high))
-    told = f"{mean} [{low}, {high}] ({counted(len(values), 'split')})"
-    return Finding(_outcome(estimate), told, estimate.mean)
+    return f"{mean} [{low}, {high}] ({counted(len(values), 'split')})"
 
 
 def _outcome(estimate: Estimate) -> Outcome:

@@ -92,12 +92,17 @@ class _Reproduction:
     def claims_lede(self) -> str:
         outcomes = [claim.outcome for claim in self.claims]
         counts = ", ".join(f"{outcomes.count(one)} × {one}" for one in reversed(Outcome))
+        behind = (
+            ", and one of not being clearly behind holds unless the interval lies below zero"
+            if any("clearly behind" in claim.statement for claim in self.claims)
+            else ""
+        )
         return (
             f"The outcomes of {counted(len(outcomes), 'claim')}: {counts}. Each claim says of some "
             "number that it is positive. It holds if the number’s 95 % interval lies above zero on "
             "every data set, it does not hold if the interval lies below zero on one, and it is "
             "not shown if the interval contains zero; a claim that names p is judged by the "
-            "paper’s paired t-test over the runs instead. Runs on the same split are not "
+            f"paper’s paired t-test over the runs instead{behind}. Runs on the same split are not "
             "independent: "
             "the mean is over splits, each with the mean of its runs, and the interval comes from "
             f"resampling splits; fewer than {FEWEST} splits are not judged. The intervals are not "
