@@ -35,8 +35,9 @@ from proptrain import Graph, LabelPropagationClassifier, cli
 from proptrain.cli.console import say
 from proptrain.data.disk import DiskGraph
 from proptrain.data.disk_build import build_graph
-from proptrain.data.disk_nodes import open_features
+from proptrain.data.disk_nodes import open_features, open_labels
 from proptrain.data.npz import read_npz
+from proptrain.data.shared import SharedFolder
 from proptrain.data.tables import read_tables
 from proptrain.saving.disk_model import load_disk_model
 from proptrain.saving.persistence import load_model, save_model
@@ -211,10 +212,7 @@ def _unlimited(packing: int) -> bytes:
 
 def _claims(model: Files) -> Iterator[Case]:
     """Yield headers that claim 10^12 rows, wherever there are arrays."""
-    header = io.BytesIO()
-    shape = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 3)}
-    np.lib.format.write_array_header_1_0(header, shape)
-    huge, packed = header.getvalue() + bytes(64), io.BytesIO()
+    huge, packed = _claiming("<f8", (10**12, 3)) + bytes(64), io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for part in ("data", "indices", "indptr", "shape"):
             archive.writestr(f"adj_matrix.{part}.npy", huge)
@@ -223,9 +221,25 @@ def _claims(model: Files) -> Iterator[Case]:
         f"{claim} in .npy", lambda: {"a.npy": huge}, lambda at: open_features(at / "a.npy", 3)
     )
     yield _archive(f"{claim} in .npz", packed.getvalue)
+    for kind in ("|S0", "|V0"):
+        nothing = {"a.npy": _claiming(kind, (10**12,))}
+        yield _one(
+            f"{claim} of no bytes, {kind}", nothing.copy, lambda at: open_labels(at / "a.npy", 3)
+        )
+    long_rows = {"a.npy": _claiming("<f4", (0, 10**12))}
+    yield _one("a header claiming rows of 10^12 numbers", long_rows.copy,
+               lambda at: SharedFolder(at).read_rows("a.npy", slice(0, 3)))  # fmt: skip
     for name, encoder in ((claim, packed.getvalue), ("a zip bomb of 400 MB", _deflated)):
         make = partial(_with_encoder, model, encoder)
         yield _one(f"{name} in an encoder", make, load_model)
+
+
+def _claiming(kind: str, shape: tuple[int, ...]) -> bytes:
+    """Return the header of an array of such a type and shape."""
+    header = io.BytesIO()
+    told = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, told)
+    return header.getvalue()
 
 
 def _deflated() -> bytes:

@@ -1,8 +1,9 @@
-"""Ways to spoil a file: bits, bytes, pieces, numbers; all drawn from a generator."""
+"""Ways to spoil a file: bits, bytes, pieces, numbers, headers; all drawn from a generator."""
 
 from __future__ import annotations
 
 import io
+import math
 import re
 import struct
 import zipfile
@@ -21,6 +22,18 @@ _WORDS = (
     *(rb'"\ud800x"', b"[1]", b'{"id": 5}'),
 )
 _INTEGERS = (0, 1, -1, 2**31 - 1, -(2**31), 2**40, 10**12, 2**62, 2**63 - 1, -(2**63))
+_TYPES = {
+    **{repr(name): n_bytes for name, n_bytes in {
+        "<f8": 8, "<f4": 4, ">f4": 4, "<f2": 2, "<i8": 8, ">i4": 4, "|u1": 1, "|b1": 1, "<c16": 16,
+        "|S0": 0, "|V0": 0, "<U0": 0, "|S3": 3, "<U2": 8, "|V4": 4, "<M8[s]": 8, "|O": 8,
+    }.items()},
+    "('<f8', (2,))": 16, "[('a', '<f8'), ('b', '|S0')]": 8, "[]": 0, "7": 0,
+}  # fmt: skip
+"""Types as a NumPy header has them, with the bytes of an element."""
+_SIZES = (0, 1, 2, 3, 24, 72, True, -1, 2.5, 10**12, 2**63, 10**4000)
+_VERSIONS = ((1, 0), (1, 0), (1, 0), (2, 0), (3, 0), (9, 0), (1, 1))
+_CLAIMED = 1 << 16
+"""Bytes that are put behind a header that claims them."""
 Spoil = Callable[[bytes, Random], bytes]
 
 
@@ -127,6 +140,33 @@ def _change_integer(content: bytes, random: Random) -> bytes:
     return content[:place] + packed + content[place + size :]
 
 
+def _change_header(content: bytes, random: Random) -> bytes:
+    """Give a NumPy array another header, whole; behind it may be just what it claims."""
+    first = content.find(b"\x93NUMPY")
+    if first < 0:
+        return _change_part(content, random)
+    numbers = content[content.find(b"\n", first) + 1 :]
+    header, n_bytes = _drawn_header(random)
+    if n_bytes is not None and random.random() < 0.7:
+        numbers = numbers[:n_bytes].ljust(n_bytes, b"\x00")
+    return content[:first] + header + numbers
+
+
+def _drawn_header(random: Random) -> tuple[bytes, int | None]:
+    """Return a header of any type, shape and version, and what it claims, if that is not much."""
+    kind, version = random.choice(sorted(_TYPES)), random.choice(_VERSIONS)
+    n_dimensions = random.choice((0, 1, 1, 1, 2, 2, 2, 3, 33, 65))
+    # Among many sizes one that is 0 would hide all others.
+    sizes = (1,) if n_dimensions > 3 else _SIZES
+    shape = tuple(random.choice(sizes) for _ in range(n_dimensions))
+    is_fortran = random.choice((False, False, True))
+    told = f"{{'descr': {kind}, 'fortran_order': {is_fortran}, 'shape': {shape!r}, }}\n".encode()
+    length = struct.pack("<H" if version[0] == 1 else "<I", len(told))
+    claimed = math.prod(shape) * _TYPES[kind] if 2.5 not in shape else -1
+    fits = 0 <= claimed <= _CLAIMED
+    return b"\x93NUMPY" + bytes(version) + length + told, int(claimed) if fits else None
+
+
 def _insert(content: bytes, random: Random) -> bytes:
     place = random.randrange(len(content) + 1)
     word = random.choice((*_WORDS, random.randbytes(random.choice((1, 8, 300)))))
@@ -140,7 +180,7 @@ def _empty(content: bytes, random: Random) -> bytes:
 WAYS: tuple[Spoil, ...] = (
     *(_flip_bits, _flip_bits, _cut, _remove, _repeat, _overwrite),
     *(_change_number, _change_number, _change_number, _change_part, _change_part),
-    *(_change_integer, _insert),
+    *(_change_integer, _change_header, _insert),
 )
 """Of how to spoil; those that come twice are drawn twice as often."""
 WAYS = (*WAYS, *WAYS, _empty)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from reliability import forked, fuzz, harm, soak, text
@@ -25,7 +27,7 @@ from reliability.forked import Ended
 from reliability.hell import choose, who_tries
 from reliability.jobs import JOBS, left_inside, state_of
 from reliability.kill import Victim
-from reliability.mutations import WAYS, spoil_files
+from reliability.mutations import WAYS, _change_header, spoil_files
 from reliability.outcomes import BEGINNING, add_outcome, chosen
 from reliability.readers import FORMS, Reader, all_readers
 from reliability.table import Tried, read_tried, states_of, table_of, tables_of, with_tables
@@ -36,6 +38,7 @@ import proptrain
 from processes import HANGS
 from proptrain import cli
 from proptrain.bench.results import read_measured
+from proptrain.data.npy import read_header
 from proptrain.data.table_files import _SEPARATED
 from proptrain.errors import FileFormatError, InvalidInputError
 from proptrain.experiments.protocol import Run
@@ -205,6 +208,30 @@ def test_every_way_spoils_anything(way):
     for content in (b"", b"1", b'{"a": 1}', bytes(range(256))):
         results = {way(content, random.Random(seed)) for seed in range(30)}
         assert results != {content} or len(content) < 2
+
+
+def test_headers_of_arrays_are_drawn_that_no_array_can_have():
+    array = io.BytesIO()
+    np.save(array, np.arange(24.0))
+    claimed, ends = [], Counter()
+    for seed in range(3000):
+        content = _change_header(b"before" + array.getvalue(), random.Random(seed))[6:]
+        with suppress(ValueError, TypeError):  # NumPy's own parser takes these
+            file = io.BytesIO(content)
+            if np.lib.format.read_magic(file) == (1, 0):
+                claimed.append(np.lib.format.read_array_header_1_0(file))
+        try:
+            read_header(io.BytesIO(content), "a", len(content)).array_in(content)
+            ends["array"] += 1
+        except FileFormatError:
+            ends["refused"] += 1
+    shapes, types = [shape for shape, _, _ in claimed], [dtype for _, _, dtype in claimed]
+    assert any(size is True for shape in shapes for size in shape)
+    assert {33, 65} <= {len(shape) for shape in shapes}
+    assert any(not dtype.itemsize and 10**12 in shape for shape, _, dtype in claimed)
+    assert any(dtype.subdtype for dtype in types)
+    assert any(dtype.hasobject for dtype in types)
+    assert min(ends.values()) > 300
 
 
 def test_files_get_lost_and_swapped():

@@ -212,11 +212,11 @@ def with_header(path, header, content=b""):
     ("header", "match"),
     [
         ("((((", r"is no \.npy array"),
-        ("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -2)}", "no negative size"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -2)}", "none below 0"),
         ("{'descr': '|S0', 'fortran_order': False, 'shape': (2, 2)}", "numbers or text"),
         (
             "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
-            r"must have 73,786,976,294,838,206,5\d\d bytes, got",  # 2^66, and the header
+            r"that memory could hold; got 2: \(4611686018427387904, 4\)",  # 2^66 bytes
         ),
     ],
 )

@@ -45,6 +45,7 @@ from proptrain.data.indices import is_order as is_order  # noqa: PLC0414
 from proptrain.data.indices import with_short_indices
 from proptrain.data.manifest import StoredArray, read_manifest
 from proptrain.data.mapped import forget, parts_of
+from proptrain.data.npy import map_array
 from proptrain.errors import FileFormatError, ProptrainError, UnreadableFileError
 from proptrain.system.files import file_of
 
@@ -219,13 +220,13 @@ class DiskGraph:
         path = self.folder / stored.name
         try:
             # A plain view of it: the loops are compiled for plain arrays.
-            array: NDArray[Any] = np.asarray(np.lib.format.open_memmap(path, mode="r"))
+            array: NDArray[Any] = np.asarray(map_array(path))
             found = checksum_of(path)
+        except FileFormatError as error:
+            raise self._broken(str(error)) from error
         except OSError as error:
             why = error.strerror or error
             raise UnreadableFileError(f"{path} cannot be read: {why}.") from error
-        except Exception as error:  # NumPy's header parser has many ways to fail on garbage
-            raise self._broken(f"{stored.name} is no array ({error}).") from error
         if found != stored.sha256:
             raise self._broken(
                 f"{stored.name} was changed after it was written: SHA-256 {found}, expected "

@@ -15,6 +15,7 @@ from proptrain.data.columns import as_text
 from proptrain.data.disk import DiskGraph, decoded
 from proptrain.data.indices import in_native_order
 from proptrain.data.mapped import forget, parts_of, room_for
+from proptrain.data.npy import map_array
 from proptrain.data.sound import sound_matrix
 from proptrain.data.table_files import check_parquet, parquet_batches
 from proptrain.data.tables import node_data, read_nodes
@@ -174,7 +175,8 @@ def check_rows(part: Any, name: str, rows: slice) -> None:
 
 def open_labels(path: Path, n_nodes: int, unlabelled: float | str = -1) -> NDArray[Any]:
     """Return labels (n,) from a file, .npy of whole numbers or text; NaN, "", a marker: none."""
-    return checked_labels(np.array(map_array(path)), path.name, n_nodes, unlabelled)
+    # Copied once they are known to be no more than there are nodes.
+    return np.array(checked_labels(map_array(path), path.name, n_nodes, unlabelled))
 
 
 def checked_labels(
@@ -196,25 +198,6 @@ def _whole(labels: NDArray[Any], unlabelled: float | str) -> NDArray[Any]:
     whole = np.where(np.isnan(labels), unlabelled, labels)
     is_whole = bool((abs(whole) < _EXACT).all() and (whole == np.round(whole)).all())
     return whole.astype(np.int64) if is_whole else labels
-
-
-def map_array(path: Path) -> NDArray[Any]:
-    """Map a .npy file; nothing is unpickled."""
-    if path.suffix != ".npy":
-        raise FileFormatError(f"An array must be a .npy file, got {path.name}.")
-    check_ordinary(path, NAMED)
-    try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except OSError as error:
-        raise UnreadableFileError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except Exception as error:  # NumPy's header parser has many ways to fail on garbage
-        told = str(error).rstrip(".")
-        if "Python objects" in told:
-            raise FileFormatError(
-                f"{path.name} holds Python objects, which are never loaded. Save numbers or text: "
-                "np.save(path, np.asarray(values, dtype=str))."
-            ) from error
-        raise FileFormatError(f"{path.name} is no whole .npy array: {told}.") from error
 
 
 def _from_parquet(path: Path) -> NDArray[np.float32]:

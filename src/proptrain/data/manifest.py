@@ -49,7 +49,7 @@ class StoredArray:
         if not _NAME.fullmatch(_checked(self.name, str)):
             raise FileFormatError(f"the manifest names {self.name!r}, which is no file of a graph.")
         _count(self.length)
-        if not re.fullmatch(r"<[if][48]|\|S\d{1,4}", _checked(self.dtype, str)):
+        if not re.fullmatch(r"<[if][48]|\|S[1-9]\d{0,3}", _checked(self.dtype, str)):
             raise FileFormatError(f"the manifest claims the type {self.dtype!r} for {self.name}.")
         _checked(self.sha256, str)
 

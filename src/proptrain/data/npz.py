@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 import sys
 import zipfile
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from proptrain.data.dataset import Dataset, Features, most_unnamed_classes
 from proptrain.data.graph import Graph
 from proptrain.data.names import LONGEST, check_lengths
+from proptrain.data.npy import Header, read_header
 from proptrain.data.unpacking import check_growth
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError
 from proptrain.system.files import NAMED, check_ordinary, whole_file
@@ -29,10 +29,6 @@ MAX_COLUMNS = np.iinfo(np.int32).max
 # All that zipfile raises on bytes that are no archive, or one that was damaged.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, UnicodeError)
 _ADVICE = "save it sparse, or without compression."
-_HEADER_READERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 
 
 def read_npz(path: str | os.PathLike[str]) -> Dataset:
@@ -120,31 +116,12 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
             f"it must hold the member {name!r}, but it holds {held[:300] or 'nothing'}. "
             "proptrain.write_npz writes the right layout."
         )
-    file = io.BytesIO(_unpacked(archive, archive.getinfo(f"{name}.npy")))
-    _check_header(file, name)
-    array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    return array
+    content = _unpacked(archive, archive.getinfo(f"{name}.npy"))
+    return _header_of(content, name).array_in(content).copy(order="K")  # aligned, and writeable
 
 
-def _check_header(file: io.BytesIO, name: str) -> None:
-    """Raise unless the header of an array claims just what follows it."""
-    try:
-        shape, _, dtype = _HEADER_READERS[np.lib.format.read_magic(file)](file)
-    except Exception as fault:  # NumPy's header parser has many ways to fail on garbage
-        raise FileFormatError(f"the member {name!r} must be a NumPy array: {fault}") from fault
-    if dtype.hasobject:
-        raise FileFormatError(
-            f"the member {name!r} must be a plain array, but it is pickled. Unpickling can run "
-            "any code, so it is not read; save it as an array of numbers or text."
-        )
-    n_bytes = file.getbuffer().nbytes - file.tell()
-    size = math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or size != n_bytes or dtype.itemsize == 0:
-        raise FileFormatError(
-            f"the member {name!r} must hold an array of shape {shape} and type {dtype}, but it "
-            f"has {n_bytes:,} bytes of data. Copy or download the file again."
-        )
-    file.seek(0)
+def _header_of(content: bytes, name: str) -> Header:
+    return read_header(io.BytesIO(content), f"the member {name!r}", len(content))
 
 
 def check_archive(content: bytes) -> None:
@@ -154,7 +131,7 @@ def check_archive(content: bytes) -> None:
         for member in archive.infolist():
             unpacked = _unpacked(archive, member)
             if member.filename.endswith(".npy"):
-                _check_header(io.BytesIO(unpacked), member.filename)
+                _header_of(unpacked, member.filename)
 
 
 def _check_whole(archive: zipfile.ZipFile) -> None:

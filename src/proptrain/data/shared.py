@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.manifest import StoredArray
 from proptrain.data.mapped import SMALL, forget, parts_of, room_for
+from proptrain.data.npy import Header, map_array, read_header
 from proptrain.errors import (
     FileFormatError,
     InvalidInputError,
@@ -35,8 +36,6 @@ from proptrain.system.files import check_ordinary
 
 GAP = 1 << 20
 """Bytes that are read and not used sooner than to ask a store again, which takes as long."""
-_LONGEST_HEADER = 1 << 14
-"""NumPy itself takes none that is longer than 10,000 bytes."""
 _STORES = ("s3", "gcs", "abfs")
 """What pyarrow calls stores in which to move a file means to copy it."""
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)")
@@ -108,6 +107,8 @@ class SharedFolder:
 
     def read(self, name: str, stored: StoredArray | None = None) -> NDArray[Any]:
         """Return an array; if it is known what was stored, only that is taken."""
+        import pyarrow as pa
+
         content = self.read_bytes(name, None if stored is None else stored.n_bytes)
         if stored is not None and content.size != stored.n_bytes:
             raise self._broken(name, f"must have {stored.n_bytes:,} bytes, got {content.size:,}")
@@ -116,16 +117,17 @@ class SharedFolder:
                 name,
                 f"was changed after it was written: SHA-256 {found}, expected {stored.sha256}",
             )
-        shape, dtype, first = self._header(name, io.BytesIO(content[:1024]), content.size)
-        if stored is not None and (dtype.str, shape) != (stored.dtype, (stored.length,)):
-            raise self._broken(name, f"holds {dtype} of shape {shape}")
-        return np.frombuffer(content, dtype, offset=first).reshape(shape)
+        header = self._header(name, pa.BufferReader(content), content.size)
+        found_type, found_shape = header.dtype.str, header.shape
+        if stored is not None and (found_type, found_shape) != (stored.dtype, (stored.length,)):
+            raise self._broken(name, f"holds {header.dtype} of shape {header.shape}")
+        return header.array_in(content)
 
     def look(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Return the shape and the type of an array, of which no more is read than its header."""
         with self._open(name) as file:
-            shape, dtype, _ = self._header(name, file, file.size())
-            return shape, dtype
+            header = self._header(name, file, file.size())
+            return header.shape, header.dtype
 
     def read_rows(self, name: str, rows: slice | NDArray[Any]) -> NDArray[Any]:
         """Return some rows of a matrix: a run of them is read as it lies, others run by run.
@@ -134,13 +136,16 @@ class SharedFolder:
         more than to read that.
         """
         with self._open(name) as file:
-            shape, dtype, first = self._header(name, file, file.size())
+            header = self._header(name, file, file.size())
+            shape, dtype = header.shape, header.dtype
             if len(shape) != 2:
                 raise self._broken(name, f"must be a matrix, got shape {shape}")
+            last = rows.stop if isinstance(rows, slice) else int(rows.max(initial=-1)) + 1
+            self._check_rows(name, shape, last)
             row_bytes = shape[1] * dtype.itemsize
 
             def run(some: slice) -> NDArray[Any]:
-                file.seek(first + some.start * row_bytes)
+                file.seek(header.first + some.start * row_bytes)
                 content = file.read_buffer((some.stop - some.start) * row_bytes)
                 if content.size != (some.stop - some.start) * row_bytes:
                     raise self._broken(name, "ends too early")
@@ -163,16 +168,17 @@ class SharedFolder:
         """
         shape, dtype = self.look(name)
         if self.local is not None:
-            whole: NDArray[Any] = np.lib.format.open_memmap(self.local / name, mode="r")
+            whole = map_array(self.local / name)
             return whole if rows is None else whole[rows]
         skipped = 0
         if rows is not None:
+            self._check_rows(name, shape, rows.stop)
             skipped = rows.start * math.prod(shape[1:]) * dtype.itemsize
             shape = (rows.stop - rows.start, *shape[1:])
         copy = room_for(shape, dtype)
         flat = copy.reshape(-1).view(np.uint8)
         with self._open(name) as file:
-            file.seek(self._header(name, file, file.size())[2] + skipped)
+            file.seek(self._header(name, file, file.size()).first + skipped)
             for part in parts_of(len(flat), 1):
                 flat[part] = np.frombuffer(file.read_buffer(part.stop - part.start), np.uint8)
                 forget(flat)
@@ -276,33 +282,17 @@ class SharedFolder:
                 f"{place} cannot be written: {why}. Make room, or choose another place."
             ) from error
 
-    def _header(
-        self, name: str, file: Any, n_bytes: int
-    ) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-        """Return shape and type of an array in a file of so many bytes, and where they begin."""
-        # No more than a header can be: pyarrow makes room for all that one claims to have.
-        beginning = io.BytesIO(file.read(_LONGEST_HEADER))
-        try:
-            version = np.lib.format.read_magic(beginning)
-            read = np.lib.format.read_array_header_1_0
-            shape, is_fortran, dtype = (
-                read(beginning)
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0(beginning)
-            )
-        except OSError:
-            raise
-        except Exception as error:  # NumPy's header parser has many ways to fail on garbage
-            raise self._broken(name, f"is no .npy array ({error})") from error
-        if dtype.hasobject or is_fortran or not dtype.itemsize:
-            raise self._broken(name, "must be an array of numbers or text in C order")
-        if min(shape, default=0) < 0:
-            raise self._broken(name, f"must have no negative size, got shape {shape}")
-        first = beginning.tell()
-        needed = first + math.prod(shape) * dtype.itemsize
-        if n_bytes != needed:
-            raise self._broken(name, f"must have {needed:,} bytes, got {n_bytes:,}")
-        return shape, dtype, first
+    def _header(self, name: str, file: Any, n_bytes: int) -> Header:
+        """Read what an array in a file of so many bytes is, and where it begins."""
+        header = read_header(file, f"{self.address}/{name}", n_bytes)
+        if header.order != "C":
+            raise self._broken(name, "must be an array in C order")
+        return header
+
+    def _check_rows(self, name: str, shape: tuple[int, ...], n_wanted: int) -> None:
+        """Raise unless an array has so many rows: in one of none they may be of any length."""
+        if not shape or shape[0] < n_wanted:
+            raise self._broken(name, f"must have at least {n_wanted:,} rows, got shape {shape}")
 
     def _broken(self, name: str, what: str) -> FileFormatError:
         return FileFormatError(f"{self.address}/{name} {what}. Write it again.")

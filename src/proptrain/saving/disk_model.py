@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 import proptrain
 from proptrain.data.disk import DiskGraph, checksum_of, decoded
-from proptrain.data.disk_nodes import map_array
 from proptrain.data.graph import Graph
 from proptrain.data.mapped import forget, parts_of, write_rows
+from proptrain.data.npy import map_array
 from proptrain.data.shared_graph import SharedGraph
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.estimator import PTAClassifier
