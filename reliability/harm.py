@@ -103,6 +103,7 @@ def all_cases(work: Path) -> Iterator[Case]:
     yield from _packed()
     yield from _claims(whole["model folder"].files)
     yield from _parquet()
+    yield from _nested()
     yield from _descriptions()
     yield from _leading_out(whole)
     yield from _models(whole["model folder"].files, work)
@@ -120,6 +121,12 @@ def _read_tables(at: Path, nodes: str) -> Any:
     edges = at / "edges.csv"
     edges.write_text("source,target\nn1,n2\n")
     return read_tables(edges, at / nodes, label="topic")
+
+
+def _read_edges(at: Path, name: str) -> Any:
+    nodes = at / "nodes.csv"
+    nodes.write_text("id,topic\nn1,a\nn2,b\nn3,a\n")
+    return read_tables(at / name, nodes, label="topic", needs_features=False)
 
 
 def _build(at: Path, name: str) -> Any:
@@ -274,6 +281,23 @@ def _parquet() -> Iterator[Case]:
     yield _one("an endless id in Parquet", edges, partial(_build, name="edges.parquet"))
     yield _one("equal numbers in Parquet", features,
                lambda at: open_features(at / "features.parquet", 3))  # fmt: skip
+
+
+def _nested() -> Iterator[Case]:
+    """Yield ids that are lists, structs or maps, in each place of a table that has ids."""
+    ids, topic = pa.array(["n1", "n2", "n3"]), pa.array(["a", "b", "a"])
+    for what, column in {
+        "lists": pa.array([["n1"], ["n2"], ["n3"]]),
+        "structs": pa.array([{"a": 1}, {"a": 2}, {"a": 3}]),
+        "maps": pa.array([[("a", 1)], [("a", 2)], []], pa.map_(pa.string(), pa.int64())),
+    }.items():
+        nodes = {"nodes.parquet": _parquet_of({"id": column, "topic": topic})}
+        read = partial(_read_tables, nodes="nodes.parquet")
+        yield _one(f"ids that are {what} in Parquet", nodes.copy, read)
+        for end, other in (("source", "target"), ("target", "source")):
+            edges = {"edges.parquet": _parquet_of({end: column, other: ids})}
+            name = f"edges whose {end} are {what} in Parquet"
+            yield _one(name, edges.copy, partial(_read_edges, name="edges.parquet"))
 
 
 def _parquet_of(columns: dict[str, Any]) -> bytes:

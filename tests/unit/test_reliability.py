@@ -150,7 +150,7 @@ def test_what_was_made_to_harm_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(harm, "_unlimited", lambda _: b"")  # packing it takes seconds
     monkeypatch.setattr(harm, "_planted", lambda *_: [])  # all are in test_strangers.py
     cases = list(harm.all_cases(tmp_path))
-    assert len(cases) > 25
+    assert len(cases) > 35
     for case in cases:
         (outcome,) = harm.outcomes_of(case)
         assert re.fullmatch(r"\w+Error", outcome), (case.name, outcome)

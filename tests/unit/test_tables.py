@@ -13,10 +13,11 @@ import pytest
 
 from proptrain.data import tables
 from proptrain.data.table_files import column_parts
-from proptrain.data.tables import edge_pairs, read_table, read_tables
+from proptrain.data.tables import check_not_empty, edge_pairs, read_table, read_tables
 from proptrain.errors import (
     FileFormatError,
     GraphError,
+    LabelError,
     ProptrainError,
     TableError,
     UnreadableFileError,
@@ -412,3 +413,38 @@ def test_telling_numbers_from_text_takes_no_longer_for_many_digits():
     # Of a quarter of an hour, which it took when each digit was tried as the first, it would die.
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "str"
+
+
+NESTED = {
+    "lists": pa.array([["a"], ["b"]]),
+    "structs": pa.array([{"a": 1}, {"a": 2}]),
+    "maps": pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64())),
+}
+
+
+@pytest.mark.parametrize("what", NESTED)
+@pytest.mark.parametrize("how", ["NumPy", "Arrow"])
+def test_ids_that_are_no_single_values_are_refused(what, how):
+    def frame(**columns):
+        backend = {"types_mapper": pd.ArrowDtype} if how == "Arrow" else {}
+        return pa.table(columns).to_pandas(**backend)
+
+    names, edges = pa.array(["a", "b"]), frame(source=["a"], target=["b"])
+    said = "structs" if what == "structs" else "lists"
+    match = rf"must be one value; column '{{}}' of the given DataFrame holds {said}, as in row 1\."
+    with pytest.raises(TableError, match=match.format("id")):
+        read_tables(edges, frame(id=NESTED[what]))
+    for end, other in (("source", "target"), ("target", "source")):
+        nested = frame(**{end: NESTED[what], other: names})
+        with pytest.raises(TableError, match=match.format(end)):
+            read_tables(nested, frame(id=names, x=[1, 2]))
+    with pytest.raises(LabelError, match="must be one value for each node"):
+        read_tables(edges, frame(id=names, x=[1, 2], topic=NESTED[what]), label="topic")
+
+
+def test_the_row_of_an_id_that_is_a_list_is_told_and_tuples_are_ids():
+    with pytest.raises(TableError, match=r"column 'id' of nodes\.parquet holds lists.* row 12\."):
+        check_not_empty(pd.Series(["a", ["b"]], name="id"), "nodes.parquet", 10)
+    nodes = pd.DataFrame({"id": [(1, 2), (1, 3)], "x": [1, 2]})
+    edges = pd.DataFrame({"source": [(1, 2)], "target": [(1, 3)]})
+    assert read_tables(edges, nodes).dataset.graph.n_edges == 1

@@ -34,7 +34,7 @@ def encode_labels(
 
     try:
         codes, distinct = pd.factorize(_one_dimensional(told_labels(values)))
-    except TypeError as error:
+    except (TypeError, NotImplementedError) as error:  # the latter from columns of Arrow
         raise LabelError(
             "A label must be one value for each node (text, a number or a boolean), got lists or "
             f"the like: {error}. For one-hot rows pass the position of the 1, y.argmax(axis=1)."

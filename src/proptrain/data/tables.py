@@ -301,9 +301,10 @@ def repeated_ids(ids: NDArray[Any], places: NDArray[Any], name: str) -> TableErr
 
 
 def check_not_empty(ids: pd.Series, name: str, before: int | None = None) -> None:
-    """Raise if an id is missing; of a part of a table, so many rows came before."""
+    """Raise if an id is missing or no single value; of a part of a table, so many rows before."""
     from pandas.api import types
 
+    _check_single(ids, name, before or 0)
     empty = ids.isna().to_numpy()
     if not types.is_numeric_dtype(ids.dtype):
         # Not by .str, or before pandas 3 every part of a table stays until circles are looked for.
@@ -315,6 +316,26 @@ def check_not_empty(ids: pd.Series, name: str, before: int | None = None) -> Non
             f"Every row must have an id in column {ids.name!r}, but {name} has "
             f"{'' if before is None else 'at least '}{len(places):,} without one (row {rows}). "
             "Fill them in or drop those rows."
+        )
+
+
+def _check_single(ids: pd.Series, name: str, before: int) -> None:
+    """Raise for lists, structs and maps, which Parquet can hold and nothing can be looked up by."""
+    import pandas as pd
+    from pandas.api import types
+
+    if isinstance(ids.dtype, pd.ArrowDtype):
+        ids = ids.astype(object)
+    # Few columns can hold any, and to look at each value of the others would take long.
+    if ids.dtype != object or not types.infer_dtype(ids, skipna=True).startswith("mixed"):
+        return
+    nested = ~ids.map(types.is_hashable).to_numpy(dtype=bool)
+    if nested.any():
+        row = int(np.flatnonzero(nested)[0])
+        what = "structs" if isinstance(ids.iloc[row], dict) else "lists"
+        raise TableError(
+            f"An id must be one value; column {ids.name!r} of {name} holds {what}, as in row "
+            f"{before + row + 1:,}. Name another column, or make one value of each first."
         )
 
 
