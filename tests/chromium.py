@@ -6,7 +6,6 @@ each message, so nothing but Chromium itself is needed.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -170,10 +169,3 @@ class Chromium:
         """The addresses of all that was asked for beside the page itself."""
         asked = [e["params"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
         return [one["request"]["url"] for one in asked if one["request"]["url"] != self.url]
-
-    def screenshot(self, path, *, whole=True):
-        size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        more = {"captureBeyondViewport": True, "clip": clip} if whole else {}
-        picture = self.ask("Page.captureScreenshot", format="png", **more)["data"]
-        path.write_bytes(base64.b64decode(picture))

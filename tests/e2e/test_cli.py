@@ -36,21 +36,6 @@ def nobody_answers(tmp_path_factory, monkeypatch):
     monkeypatch.delenv("PROPTRAIN_DATA", raising=False)
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run a command in this process; returns its exit code, standard output and error."""
-
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["proptrain", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        text = capsys.readouterr()
-        return SimpleNamespace(code=left.value.code or 0, out=text.out, err=one_line(text.err))
-
-    return in_process
-
-
 def one_line(text):
     return " ".join(text.split())
 

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from one_process import OneProcess
-from proptrain import PTAClassifier, cli, load_dataset
+from proptrain import PTAClassifier, load_dataset
 from proptrain.classifier import GraphClassifier
 from proptrain.data.disk import DiskGraph
 from proptrain.errors import InvalidInputError
 
 N = 500
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run a command in this process; returns its exit code, standard output and error."""
-
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["proptrain", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        text = capsys.readouterr()
-        said = " ".join(text.err.split())
-        return SimpleNamespace(code=left.value.code or 0, out=text.out, err=said)
-
-    return in_process
 
 
 @pytest.fixture(autouse=True)

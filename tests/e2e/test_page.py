@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from proptrain import (
     LocalEngine,
     PTAClassifier,
     PTAPlusClassifier,
-    cli,
     save_model,
 )
 from proptrain.classifier import GraphClassifier
@@ -607,19 +605,6 @@ def test_predictions_too_many_to_keep_are_left_out(monkeypatch):
 
 
 # --- the commands -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["proptrain", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        told = capsys.readouterr()
-        return left.value.code or 0, told.out, " ".join(told.err.split())
-
-    return in_process
 
 
 @pytest.fixture

@@ -10,13 +10,12 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from processes import HANGS
-from proptrain import cli
 from proptrain.data import catalog
 from proptrain.experiments import runner
 from proptrain.experiments.protocol import Run
@@ -81,19 +80,9 @@ def _session(entry):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """Run a command in this process; returns its exit code, standard output and error."""
-
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["proptrain", "reproduce", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        text = capsys.readouterr()
-        err = " ".join(text.err.split())
-        return SimpleNamespace(code=left.value.code or 0, out=text.out, err=err)
-
-    return in_process
+def run(run):
+    """Run `proptrain reproduce` in this process."""
+    return partial(run, "reproduce")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")

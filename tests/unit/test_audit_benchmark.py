@@ -14,7 +14,8 @@ from benchmarks.audit.measure import CLEANLAB, _precision
 from benchmarks.audit.tables import RANKINGS, to_markdown
 from benchmarks.audit.task import Done, list_tasks, read_done
 
-from proptrain import PTAClassifier, cli
+from commands import runner
+from proptrain import PTAClassifier
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS
 
 
@@ -93,13 +94,7 @@ def test_every_ranking_of_cleanlab_has_its_column():
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["benchmarks.audit", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            cli.main(command.app)
-        return left.value.code or 0, capsys.readouterr()
-
-    return in_process
+    return runner(monkeypatch, capsys, app=command.app)
 
 
 def test_what_is_in_the_file_is_not_measured_again(run, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from proptrain import cli
+from commands import runner
 from proptrain.bench import products, startup, steps, timing, training
 from proptrain.bench.case import Case, Wanted, Work
 from proptrain.bench.memory import Memory, memory_of_step
@@ -467,13 +467,7 @@ def test_light_commands_run_and_loading_torch_is_an_error():
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["proptrain", "bench", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return left.value.code or 0, capsys.readouterr()
-
-    return in_process
+    return runner(monkeypatch, capsys, "bench")
 
 
 @pytest.fixture

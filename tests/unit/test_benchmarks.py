@@ -211,7 +211,7 @@ def test_training_ends_when_stopping_says_so(problem, monkeypatch):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    return runner(command.app, monkeypatch, capsys)
+    return runner(monkeypatch, capsys, app=command.app)
 
 
 def test_the_command_measures_peers_too(tmp_path, run):

@@ -417,7 +417,7 @@ def test_the_largest_size_is_predicted_from_the_others():
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    return runner(command.app, monkeypatch, capsys)
+    return runner(monkeypatch, capsys, app=command.app)
 
 
 def test_the_command_prints_both_tables(tmp_path, run):

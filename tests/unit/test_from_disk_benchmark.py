@@ -82,7 +82,7 @@ def test_the_parts_come_to_what_the_fit_comes_to(job):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    return runner(command.app, monkeypatch, capsys)
+    return runner(monkeypatch, capsys, app=command.app)
 
 
 def test_everything_is_measured_once_in_processes_of_their_own(tmp_path, run, monkeypatch):

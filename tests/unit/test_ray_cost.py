@@ -33,7 +33,7 @@ def made_up(words, **_):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    return runner(command.app, monkeypatch, capsys)
+    return runner(monkeypatch, capsys, app=command.app)
 
 
 def test_every_case_is_measured_once_and_shown(tmp_path, run, monkeypatch):

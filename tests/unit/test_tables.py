@@ -50,7 +50,7 @@ def test_csv_ids_are_kept_as_they_are_written(files):
     np.testing.assert_array_equal(dataset.graph.adjacency.toarray(), expected)
     counts = dataset.graph.counts
     assert (counts.given, counts.self_loops, counts.duplicates, counts.one_way) == (4, 1, 1, 2)
-    assert (tables.id_column, tables.label_column) == ("id", "kind")
+    assert tables.id_column == "id"
     assert tables.feature_columns == ("age", "colour")
     assert tables.kinds == {"age": "numeric", "colour": "categorical"}
     assert dataset.features.shape == (4, 3)

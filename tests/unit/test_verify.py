@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 import reference
-from proptrain import cli
+from commands import runner
 from proptrain.data.catalog import CATALOG, load_dataset
 from proptrain.data.dataset import Dataset
 from proptrain.data.graph import Graph
@@ -228,16 +227,8 @@ def test_what_is_no_number_does_not_hold():
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Run a command in this process; returns its exit code and its output."""
-
-    def in_process(*words):
-        monkeypatch.setattr(sys, "argv", ["proptrain", *words])
-        monkeypatch.setenv("COLUMNS", "160")
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return left.value.code or 0, capsys.readouterr()
-
-    return in_process
+    monkeypatch.setenv("COLUMNS", "160")
+    return runner(monkeypatch, capsys)
 
 
 def test_the_command_shows_a_row_for_each(run):

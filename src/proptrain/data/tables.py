@@ -39,7 +39,6 @@ class Tables:
     kinds: dict[str, Kind]
     notes: tuple[str, ...]
     id_column: str
-    label_column: str | None
     feature_columns: tuple[str, ...]
 
 
@@ -89,7 +88,7 @@ def read_tables(
         name=name or _dataset_name(nodes),
     )
     features = tuple(c for c in node_table.columns if encoded.kinds.get(c, "drop") != "drop")
-    return Tables(dataset, encoded.encoder, encoded.kinds, notes, id_column, label, features)
+    return Tables(dataset, encoded.encoder, encoded.kinds, notes, id_column, features)
 
 
 def node_data(
