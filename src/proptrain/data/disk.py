@@ -43,7 +43,7 @@ from proptrain.data.graph import Graph
 from proptrain.data.indices import inverse as inverse  # noqa: PLC0414
 from proptrain.data.indices import is_order as is_order  # noqa: PLC0414
 from proptrain.data.indices import with_short_indices
-from proptrain.data.manifest import StoredArray, read_manifest
+from proptrain.data.manifest import StoredArray, StoredGraph, read_manifest
 from proptrain.data.mapped import forget, parts_of
 from proptrain.data.npy import map_array
 from proptrain.errors import FileFormatError, ProptrainError, UnreadableFileError
@@ -63,7 +63,7 @@ class Block:
     weights: NDArray[np.float32] | None
 
 
-class DiskGraph:
+class DiskGraph(StoredGraph):
     """A graph in a folder, opened in no time and next to no memory.
 
     >>> import tempfile
@@ -90,21 +90,6 @@ class DiskGraph:
         self._looked_at: set[int] = set()
         for stored in self.manifest.arrays:
             self._check_size(stored)
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes, isolated ones included."""
-        return self.manifest.n_nodes
-
-    @property
-    def n_edges(self) -> int:
-        """Number of undirected edges; each is stored twice."""
-        return self.manifest.n_entries // 2
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of blocks."""
-        return len(self.manifest.blocks)
 
     @property
     def degrees(self) -> NDArray[np.float64]:

@@ -155,6 +155,27 @@ class Manifest:
         return cls(**{**told, **others, "blocks": blocks, "counts": counts})
 
 
+class StoredGraph:
+    """What the manifest of a graph tells of its size, wherever its arrays lie."""
+
+    manifest: Manifest
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, isolated ones included."""
+        return self.manifest.n_nodes
+
+    @property
+    def n_edges(self) -> int:
+        """Number of undirected edges; each is stored twice."""
+        return self.manifest.n_entries // 2
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.manifest.blocks)
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read what a folder holds, or say that it holds no graph."""
     try:

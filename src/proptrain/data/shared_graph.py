@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.data.disk import Block, check_block, checked_degrees, decoded, is_order
-from proptrain.data.manifest import MANIFEST, Manifest, parse_manifest
+from proptrain.data.manifest import MANIFEST, Manifest, StoredGraph, parse_manifest
 from proptrain.data.shared import SharedFolder
 from proptrain.errors import FileFormatError, UnreadableFileError
 from proptrain.system.files import DESCRIPTION
 
 
-class SharedGraph:
+class SharedGraph(StoredGraph):
     """What `DiskGraph` is, read whole blocks at a time and not mapped; travels as its manifest.
 
     >>> import tempfile
@@ -36,21 +36,6 @@ class SharedGraph:
     def __getstate__(self) -> dict[str, Any]:
         """Travel without the arrays that were read."""
         return {"folder": self.folder, "manifest": self.manifest}
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes, isolated ones included."""
-        return self.manifest.n_nodes
-
-    @property
-    def n_edges(self) -> int:
-        """Number of undirected edges; each is stored twice."""
-        return self.manifest.n_entries // 2
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of blocks."""
-        return len(self.manifest.blocks)
 
     @property
     def bounds(self) -> NDArray[np.int64]:
