@@ -54,7 +54,12 @@ Layout: TypeAlias = dict[str, tuple[str, tuple[int | None, ...]]]
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the classifiers share: reading features, training, predicting, saving."""
+    """What the classifiers share: reading features, training, predicting, saving.
+
+    >>> from proptrain import PTAClassifier
+    >>> isinstance(PTAClassifier(), GraphClassifier)
+    True
+    """
 
     # The whole numbers that a fitted classifier has without fail.
     _numbers: tuple[str, ...] = ("n_features_in_", "features_checksum_", "n_iter_", "best_epoch_")

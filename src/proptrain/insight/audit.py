@@ -57,6 +57,14 @@ class Audit:
     >>> found = clf.audit(X)
     >>> int(found.nodes[0]), int(found.given[0]), int(found.suggested[0])
     (4, 1, 0)
+    >>> found.cross_fitted[0].round(1), bool(found.judged.all())
+    (array([1., 0.]), True)
+    >>> found.fixed(y), found.classes_in_doubt(), found.cautions()  # no class loses most labels
+    (array([ 0,  0,  0,  0,  0, -1,  1,  1,  1,  1,  1, -1]), {}, [])
+    >>> ids = np.array([f"p{number}" for number in range(12)])
+    >>> found.to_frame(ids)[["id", "given", "suggested", "suspect"]].head(1)
+       id  given  suggested  suspect
+    0  p4      1          0     True
     """
 
     nodes: NDArray[np.int64]
@@ -105,7 +113,10 @@ class Audit:
         return {name: (bad, n) for name, (bad, n) in counts.items() if bad > n / 2}
 
     def to_frame(self, node_ids: Any = None) -> pd.DataFrame:
-        """Return a table, one row for each label; the evidence is that for the given class."""
+        """Return a table, one row for each label; the evidence is that for the given class.
+
+        ``node_ids`` (n,) are what the nodes are called; by default they are their numbers.
+        """
         import pandas as pd
 
         column = np.searchsorted(self.classes, self.given)

@@ -90,6 +90,9 @@ class Parts:
 class Explanation:
     """What a fitted node is told, and the parts that make it up; in float64.
 
+    ``probabilities`` (C,) are one for each of the ``classes`` (C,), and each `Parts` has ``nodes``
+    (m,) and what they add to each class, ``values`` (m, C).
+
     ``labels`` are the parts of the soft label, one for each label that reached the node. A label's
     part is what the soft label loses if that label alone becomes zero. In a clamped model its node
     then still holds its place, so that labels behind it get no further than before; what the
@@ -113,8 +116,13 @@ class Explanation:
     >>> told = clf.explain(1)
     >>> told.told, told.labels.nodes.tolist(), told.labels.shares.sum(axis=1).round(2).tolist()
     ('left', [0, 3], [0.7, 0.3])
-    >>> bool(np.allclose(told.labels.total / told.labels.total.sum(), told.probabilities))
+    >>> bool(np.allclose(told.sums.total / told.sums.total.sum(), told.probabilities))
     True
+    >>> told.code, told.sums is told.labels, told.sources is told.labels  # no network, no own label
+    (0, True, True)
+    >>> held = clf.explain(0)  # whose soft label is its own label, and what the other would say
+    >>> held.holds_label, held.labels.nodes.tolist(), held.sources.nodes.tolist()
+    (True, [0], [3])
     """
 
     node: int

@@ -234,7 +234,19 @@ class RayEngine(ClusterEngine):
     it gives what `LocalEngine` does is in tests/e2e/test_ray.py):
 
     >>> with RayEngine("s3://bucket/graph", address="auto") as engine:  # doctest: +SKIP
+    ...     engine.check_room(7)  # an error if a machine is too small for seven columns
     ...     engine.propagate(signal, PPR())  # signal (n, c)
+
+    What lies with the workers need not come here: ``spread`` takes a reference to each block of the
+    signal and gives one to each block of the result.
+
+    >>> with RayEngine("s3://bucket/graph", address="auto") as engine:  # doctest: +SKIP
+    ...     places = [engine.graph.nodes(rows) for rows in engine.rows]  # whose rows they are
+    ...     blocks = [engine.crew.put(signal[nodes]) for nodes in places]
+    ...     told = engine.spread(blocks, signal.shape[1], signal.dtype, PPR())
+    ...     result = engine.room(signal.shape, signal.dtype)  # zeros (n, c)
+    ...     for nodes, block in zip(places, engine.crew.get(told), strict=True):
+    ...         result[nodes] = block
     """
 
     def __init__(

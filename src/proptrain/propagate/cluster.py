@@ -109,7 +109,7 @@ class ClusterEngine:
         self._shares: list[tuple[Reference, Reference]] = []
 
     def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return zeros to be written to, in a file unless they are few."""
+        """Return zeros of a shape, as (n, c), to be written to; in a file unless they are few."""
         return room_for(shape, dtype, self.scratch)
 
     @property

@@ -92,7 +92,9 @@ class SavedModel:
 
     estimator: Any
     node_ids: NDArray[Any] | None = None
+    """(n,) what the nodes are called."""
     encoder: Any = None
+    """What turned the columns of a node table into features."""
     table: dict[str, Any] | None = None
     """How the tables were read: names of the id, label and feature columns."""
 
@@ -108,14 +110,27 @@ def save_model(
 ) -> None:
     """Write a fitted classifier to a folder, whole or not at all.
 
+    ``node_ids`` (n,) are what the nodes are called: whole numbers or text, no two the same. Of a
+    model fitted to a node table, ``encoder`` is what turned its columns into features, and
+    ``table`` the names of the columns that were read: its id, its label (or None) and its features.
+    With these three `proptrain predict` knows the nodes, and reads tables of new ones.
+
     >>> from tempfile import TemporaryDirectory
-    >>> from proptrain import LabelPropagationClassifier
-    >>> ring = [(0, 1), (1, 2), (2, 0)]
-    >>> clf = LabelPropagationClassifier().fit(None, ["a", None, "b"], graph=ring)
+    >>> import pandas as pd
+    >>> from proptrain import LabelPropagationClassifier, read_tables
+    >>> nodes = pd.DataFrame({"id": ["p", "q", "r"], "size": [1, 5, 4], "kind": ["a", None, "b"]})
+    >>> edges = pd.DataFrame({"source": ["p", "q"], "target": ["q", "r"]})
+    >>> tables = read_tables(edges, nodes, label="kind")
+    >>> data, read = tables.dataset, {"id": "id", "label": "kind", "features": ["size"]}
+    >>> clf = LabelPropagationClassifier().fit(None, data.labels, graph=data.graph)
     >>> with TemporaryDirectory() as folder:
-    ...     save_model(f"{folder}/model", clf)
+    ...     save_model(f"{folder}/alone", clf)
+    ...     also = {"node_ids": data.node_ids, "encoder": tables.encoder, "table": read}
+    ...     save_model(f"{folder}/model", clf, **also)
+    ...     sorted(path.name for path in Path(folder, "alone").iterdir())
     ...     sorted(path.name for path in Path(folder, "model").iterdir())
     ['arrays.safetensors', 'model.json']
+    ['arrays.safetensors', 'encoder.skops', 'model.json', 'nodes.json']
     """
     check_model_output(folder, overwrite=overwrite)
     description = {
@@ -159,14 +174,18 @@ def check_model_output(folder: str | Path, *, overwrite: bool) -> None:
 def load_model(folder: str | Path) -> SavedModel:
     """Read a model that `save_model` wrote, or say what is wrong with it.
 
+    The classifier is its ``estimator``; ``node_ids`` (n,), ``encoder`` and ``table`` are what was
+    saved with it, or None.
+
     >>> from tempfile import TemporaryDirectory
     >>> from proptrain import LabelPropagationClassifier
     >>> ring = [(0, 1), (1, 2), (2, 0)]
     >>> clf = LabelPropagationClassifier().fit(None, ["a", None, "b"], graph=ring)
     >>> with TemporaryDirectory() as folder:
     ...     save_model(f"{folder}/model", clf, node_ids=np.array([17, 4, 9]))
-    ...     load_model(f"{folder}/model").estimator.transduction_
-    array(['a', 'a', 'b'], dtype='<U1')
+    ...     saved = load_model(f"{folder}/model")
+    ...     saved.estimator.transduction_, saved.node_ids
+    (array(['a', 'a', 'b'], dtype='<U1'), array([17,  4,  9]))
     """
     folder = Path(folder)
     description = _read_description(folder)

@@ -54,7 +54,7 @@ class StoppingNodes:
             )
 
     def among(self, rows: NDArray[np.int64]) -> StoppingNodes:
-        """Return the same for these rows alone (ascending), numbered anew; they hold all nodes."""
+        """Return the same for these rows (r,) alone, numbered anew; they ascend, with all nodes."""
         nodes = np.searchsorted(rows, self.nodes)
         return replace(self, nodes=nodes, soft_labels=self.soft_labels[rows], rows=None)
 
