@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import numba
@@ -386,6 +389,108 @@ def test_code_of_another_time_is_compiled_anew(tmp_path):
         told += [run_with_cache(tmp_path / "cache", code) for _ in range(2)]
     assert told == ["4.0 0", "4.0 1", "2.0 0", "2.0 1", "64.0 0", "64.0 1"]
     assert len(list(tmp_path.rglob("*.nbc"))) == 1  # the old code is gone
+
+
+class Trace:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def may_write_all(folder, file):
+    folder.chmod(0o777)
+
+
+def may_replace_the_folder(folder, file):
+    folder.parent.chmod(0o777)
+
+
+def may_write_the_file(folder, file):
+    file.chmod(0o666)
+
+
+def own_the_folder(folder, file):
+    os.chown(folder, 12345, -1)
+
+
+def own_a_file_beside_ours(folder, file):
+    folder.chmod(0o1777)
+    os.chown(file, 12345, -1)
+
+
+def own_a_link_to_ours(folder, file):
+    folder.chmod(0o1777)
+    file.rename(folder.parent / "content")
+    file.symlink_to(folder.parent / "content")
+    os.chown(file, 12345, -1, follow_symlinks=False)
+
+
+def may_do_nothing(folder, file):
+    folder.chmod(0o755)
+
+
+def have_files_beside_ours(folder, file):
+    folder.chmod(0o1777)
+
+
+HALVES = """from proptrain.kernels.compiling import compiled
+@compiled
+def half(number):
+    return number / 2
+@compiled
+def double(number):
+    return number * 2
+"""
+
+
+def run_halves(source, cache):
+    code = f"import sys; sys.path.insert(0, {str(source)!r}); import halves;"
+    code += "print(halves.half(8.0), halves.double(8.0))"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "4.0 16.0\n"
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """A folder with a module of two compiled functions, and what they were compiled to."""
+    folder = tmp_path_factory.mktemp("halves")
+    (folder / "halves.py").write_text(HALVES)
+    run_halves(folder, folder / "cache")
+    return folder
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no owners and modes")
+@pytest.mark.parametrize(
+    ("others", "is_run"),
+    [
+        (may_write_all, False),
+        (may_replace_the_folder, False),
+        (may_write_the_file, False),
+        (own_the_folder, False),
+        (own_a_file_beside_ours, False),
+        (own_a_link_to_ours, False),
+        (may_do_nothing, True),
+        (have_files_beside_ours, True),
+    ],
+)
+def test_what_others_may_have_written_is_not_unpickled(tmp_path, halves, others, is_run):
+    if others.__name__.startswith("own") and os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    shutil.copytree(halves / "cache", tmp_path / "cache")
+    (file,) = (tmp_path / "cache").rglob("halves.half*.nbc")
+    file.write_bytes(pickle.dumps(Trace(tmp_path / "trace")))
+    others(file.parent, file)
+    said = run_halves(halves, tmp_path / "cache")
+    assert (tmp_path / "trace").exists() == is_run  # or the pickle would leave none anyway
+    assert said.count("UserWarning") == (0 if is_run else 1)
+    assert is_run or f"Compiled code in {tmp_path / 'cache'}" in said
 
 
 def test_the_second_process_compiles_nothing_for_a_whole_fit(tmp_path):

@@ -12,6 +12,8 @@ import numba
 from numba.core import caching, types
 from numba.extending import lower_builtin, type_callable
 
+from proptrain.kernels.trusted import is_trusted, warn_of
+
 _NumbasFiles: Any = caching.IndexDataCacheFile  # has no types
 _OWN = sha256(Path(__file__).read_bytes()).hexdigest()
 """Of this file, whose options and `select` are in all that is compiled."""
@@ -30,11 +32,17 @@ def compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    here_alone: Any = numba.njit(**_OPTIONS, **options)
     try:
         dispatcher = numba.njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:  # no folder where compiled code can be kept: compile in each process
-        return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
+        return here_alone(function)  # type: ignore[no-any-return]
     if hasattr(dispatcher, "_cache"):  # there is none with NUMBA_DISABLE_JIT=1
+        folder = Path(dispatcher._cache.cache_path)
+        for place in (folder, folder.parent):  # who may write there can replace the folder
+            if not is_trusted(place):
+                warn_of(place)
+                return here_alone(function)  # type: ignore[no-any-return]
         _keep_safely(dispatcher._cache)
     return dispatcher  # type: ignore[no-any-return]
 
@@ -75,9 +83,13 @@ class _FileForEach(_NumbasFiles):  # type: ignore[misc]
         self._save_data(self._name_of(key), (self._stamp_of(key), data))
 
     def load(self, key: Any) -> Any:
-        """Return what was kept, or None."""
+        """Return what was kept, or None; what others may have written is not unpickled."""
+        file = Path(self._data_path(self._name_of(key)))
+        if not is_trusted(file):
+            warn_of(file)
+            return None
         try:
-            stamp, data = self._load_data(self._name_of(key))
+            stamp, data = self._load_data(file.name)
         except FileNotFoundError:
             return None
         return data if stamp == self._stamp_of(key) else None
