@@ -23,6 +23,7 @@ from proptrain.experiments.findings import (
     is_not_behind_at,
     is_significantly_ahead,
     joint_outcome,
+    leads,
     leads_at,
     spreads_more,
     takes_at_most,
@@ -124,6 +125,13 @@ _QUESTIONS = (
         is_significantly_ahead,
     ),
     _Question(
+        "table5",
+        ("PTA", "MLP", "GCN", "SGCN", "APPNP#", "DAGNN", "APPNP"),
+        "PTA leads every other method of Table 5.",
+        _OVER_RIVAL,
+        leads,
+    ),
+    _Question(
         "table7",
         ("PTA(F)", "PTA", "APPNP"),
         f"PTA(F) trains much faster (at least {MUCH_FASTER:g} ×) than PTA and APPNP.",
@@ -164,6 +172,20 @@ _QUESTIONS = (
         "PTA is more stable over initialisations than APPNP.",
         _DEVIATION,
         spreads_more,
+    ),
+    _Question(
+        "initialisation",
+        ("APPNP", "PTS"),
+        "APPNP is more sensitive to the initialisation than PTS.",
+        _DEVIATION,
+        spreads_more,
+    ),
+    _Question(
+        "label-noise",
+        ("PTA", "PTS"),
+        "PTA’s margin over PTS grows with label noise.",
+        _PER_TEN,
+        gains_with_noise,
     ),
     _Question(
         "label-noise",

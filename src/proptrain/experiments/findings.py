@@ -156,24 +156,35 @@ def spreads_more(runs: ByMethod) -> Finding:
     return replace(finding, told=f"{more:.2f} against {less:.2f}, {finding.told}")
 
 
+def leads(runs: ByMethod) -> Finding:
+    """Ask whether the first method is ahead of every other; tells of the rival nearest to it."""
+    first, *rivals = runs
+    findings = [
+        _prefixed(f"over {rival}", _positive(margins(runs[first], runs[rival]))) for rival in rivals
+    ]
+    if all(finding.outcome is Outcome.NOT_MEASURED for finding in findings):
+        return _NOTHING
+    order = list(Outcome)
+    return min(findings, key=lambda finding: (order.index(finding.outcome), finding.mean))
+
+
 def leads_at(points: Mapping[str, float]) -> Callable[[ByMethod], Finding]:
     """Ask whether the first method is ahead of every other at each point, by what it is called."""
 
-    def leads(runs: ByMethod) -> Finding:
+    def leads_there(runs: ByMethod) -> Finding:
         return _all_of(
-            _prefixed(f"at {told}", _smallest_lead(_at(point, runs)))
-            for told, point in points.items()
+            _prefixed(f"at {told}", leads(_at(point, runs))) for told, point in points.items()
         )
 
-    return leads
+    return leads_there
 
 
 def is_not_behind_at(points: Mapping[str, float]) -> Callable[[ByMethod], Finding]:
     """Ask as `leads_at`, but whether it is nowhere clearly behind: no interval lies below zero."""
-    leads = leads_at(points)
+    leads_there = leads_at(points)
 
     def is_not_behind(runs: ByMethod) -> Finding:
-        finding = leads(runs)
+        finding = leads_there(runs)
         is_open = finding.outcome is Outcome.UNDECIDED
         return replace(finding, outcome=Outcome.HOLDS) if is_open else finding
 
@@ -182,16 +193,6 @@ def is_not_behind_at(points: Mapping[str, float]) -> Callable[[ByMethod], Findin
 
 def _at(point: float, runs: ByMethod) -> ByMethod:
     return {method: [run for run in own if run.point == point] for method, own in runs.items()}
-
-
-def _smallest_lead(runs: ByMethod) -> Finding:
-    """Return what is found against the rival that does most to refute the first method's lead."""
-    first, *rivals = runs
-    findings = [
-        _prefixed(f"over {rival}", _positive(margins(runs[first], runs[rival]))) for rival in rivals
-    ]
-    order = list(Outcome)
-    return min(findings, key=lambda finding: (order.index(finding.outcome), finding.mean))
 
 
 def is_much_faster(runs: ByMethod) -> Finding:
