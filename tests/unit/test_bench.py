@@ -18,7 +18,7 @@ from proptrain.bench import products, startup, steps, timing, training
 from proptrain.bench.case import Case, Wanted, Work
 from proptrain.bench.memory import Memory, memory_of_step
 from proptrain.bench.plots import growth_plot
-from proptrain.bench.products import BOUND, first_layer, runs_together
+from proptrain.bench.products import YARDSTICK, first_layer, runs_together
 from proptrain.bench.results import Measured, measure, open_measured, read_measured
 from proptrain.bench.steps import (
     AS_GIVEN,
@@ -311,14 +311,30 @@ def test_products_that_are_compared_are_equal(way):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_the_bound_does_as_much_in_however_many_threads(monkeypatch, n_threads):
-    done = []
+def test_the_yardstick_does_as_much_in_one_thread_and_in_all(monkeypatch, n_threads):
     monkeypatch.setattr(products, "count_threads", lambda: n_threads)
-    job = products._bound_job(2 * 64 * 2048 * 5)
-    monkeypatch.setattr(products.np, "matmul", lambda left, right: done.append((left, right)))
-    job()
-    assert sum(left.size * len(right) for left, right in done) == 64 * 2048 * 5
-    assert BOUND in next(iter(first_layer(Wanted()))).prepare().jobs
+    jobs = next(iter(first_layer(Wanted()))).prepare().jobs
+    wanted = {f"{YARDSTICK}, one thread": 1}
+    wanted |= {f"{YARDSTICK}, all threads": n_threads} if n_threads > 1 else {}
+    assert [name for name in jobs if name.startswith(YARDSTICK)] == list(wanted)
+    for name, job in products._yardsticks(2 * 64 * 2048 * 5).items():
+        done = []
+        with monkeypatch.context() as patched:
+            patched.setattr(products.np, "matmul", lambda *given, to=done: to.append(given))
+            job()
+        assert len(done) == wanted[name]
+        assert {left.nbytes for left, _ in done} == {512 * 1024}  # as docs/performance.md says
+        assert sum(left.size * len(right) for left, right in done) == 64 * 2048 * 5
+
+
+def test_one_thread_of_the_yardstick_is_the_one_that_asks(monkeypatch):
+    monkeypatch.setattr(products, "count_threads", lambda: 2)
+    monkeypatch.setattr("proptrain.kernels.threads.count_threads", lambda: 2)
+    monkeypatch.setattr("proptrain.kernels.threads._pool", lambda: pytest.fail("in threads"))
+    one, both = products._yardsticks(2 * 64 * 2048 * 5).values()
+    one()
+    with pytest.raises(pytest.fail.Exception, match="in threads"):
+        both()
 
 
 def test_copies_are_copies(monkeypatch):
