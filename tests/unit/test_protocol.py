@@ -16,6 +16,7 @@ from proptrain import (
     GNNClassifier,
     Graph,
     LabelPropagationClassifier,
+    normalise,
 )
 from proptrain.data.noise import noise_rate
 from proptrain.data.splits import TEST_SEEDS, VALIDATION_SEEDS, split_nodes
@@ -30,6 +31,7 @@ from proptrain.experiments.statistics import (
 from proptrain.experiments.summary import summarise
 from proptrain.experiments.tasks import task_of
 from proptrain.experiments.versions import code_digest, cpu_name
+from proptrain.train.weighting import Adaptive, Constant
 
 SMALL = Protocol(n_known=30, per_class=4, n_stop=10, alpha=0.25)
 
@@ -461,6 +463,25 @@ def test_the_other_networks_of_noe_have_biases():
     assert with_biases.keys() - without.keys() == {"f.bias1", "f.bias2"}
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_spread_features_stand_beside_the_nodes_own(kind):
+    dataset = make_dataset()
+    given = np.where(np.arange(dataset.n_nodes) % 2, dataset.labels, -1)
+    spread = normalise(dataset.graph) @ dataset.features
+    both, pta = (
+        METHODS[name]
+        .make(alpha=0.25, steps=10, seed=0)
+        .set_params(max_epochs=5)
+        .fit(features, given, graph=dataset.graph)
+        for name, features in (
+            ("PTA, X and ÂX", kind(dataset.features)),
+            ("PTA", sp.csr_array(np.hstack([dataset.features, spread]))),
+        )
+    )
+    np.testing.assert_array_equal(both.label_distributions_, pta.label_distributions_)
+    assert len(both.weights_["weight1"]) == 2 * dataset.features.shape[1]
+
+
 def test_methods_have_the_papers_settings():
     made = {
         method.name: method.make(alpha=0.2, steps=3, seed=7)
@@ -496,6 +517,19 @@ def test_methods_have_the_papers_settings():
         "PTA, 1 round": {**own, **PTA_OF_PLUS, "n_rounds": 1},
         "PTA, 2 rounds": {**own, **PTA_OF_PLUS, "n_rounds": 2},
         "PTA, 2 rounds, S_j": {**own, **PTA_OF_PLUS, "n_rounds": 2, "learnt_trust": True},
+        "PTA, last of 2 rounds": {
+            **own,
+            **PTA_OF_PLUS,
+            "n_rounds": 2,
+            "average_rounds": False,
+        },
+        "PTA, scaled features": {**own, **PTA_OF_PLUS, "scale_features": True},
+        "PTA, sizes kept": {**own, **PTA_OF_PLUS, "keep_sizes": True},
+        "PTA, fall-back": {**own, **PTA_OF_PLUS, "fall_back": True},
+        "PTA, gamma at most 1": {**own, "weighting": Adaptive(100.0, 1.0)},
+        "PTA, gamma of 0.3": {**own, "weighting": Constant(0.3)},
+        "PTA, dropout 0.5, features too": {**own, "dropout": 0.5},
+        "PTA, X and ÂX": {**own},
         "PTA+, natural mass": {**own, "mass_per_class": None},
         "PTA+, no trust": {**own, "trust": False},
         "PTA+, no balance": {**own, "balance": 0.0},

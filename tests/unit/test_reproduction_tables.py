@@ -26,6 +26,7 @@ from proptrain.experiments.tables import make_table
 from proptrain.experiments.tables.accuracy import verdict
 from proptrain.experiments.tables.facts import characteristics
 from proptrain.experiments.tasks import Task
+from proptrain.plus import MASS_PER_CLASS
 from proptrain.report.reproduction import write_reproduction
 from synthetic_runs import jitter, runs_for, wobble
 
@@ -200,6 +201,14 @@ def test_an_ablation_tells_differences_run_by_run(name: str) -> None:
     trust = row_of(table, "cora_ml", "PTA, trust")
     assert (trust["difference to PTA"], trust["runs"]) == ("−0.50 ± 0.00", "9 of 10")
     assert float(trust["ours, %"].split(" ± ")[1]) > 1
+    assert not any("fixed mass" in note for note in table.notes)
+
+
+def test_an_ablation_says_what_names_leave_out() -> None:
+    told = "With a fixed mass as well: PTA, mass^0.5; PTA, balance."
+    assert told in make_table(narrowed("ablation"), []).notes
+    for name in ("PTA, mass^0.5", "PTA, balance", "PTA, fixed mass"):
+        assert METHODS[name].make(alpha=0.1, steps=10, seed=0).mass_per_class == MASS_PER_CLASS
 
 
 def test_an_ablation_that_has_not_run_says_so() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+import scipy.sparse as sp
+
+from proptrain.data.convert import as_graph
 from proptrain.errors import unknown_name
 from proptrain.estimator import PTAClassifier
 from proptrain.experiments.grid import counted
@@ -14,6 +17,8 @@ from proptrain.models.correct_smooth import CorrectAndSmoothClassifier
 from proptrain.models.gnn import GNNClassifier
 from proptrain.models.label_propagation import LabelPropagationClassifier
 from proptrain.plus import MASS_PER_CLASS, PTAPlusClassifier
+from proptrain.propagate.normalisation import normalise
+from proptrain.train.weighting import Adaptive, Constant
 
 
 class Make(Protocol):
@@ -63,6 +68,10 @@ _INGREDIENTS: dict[str, dict[str, Any]] = {
     "PTA, 1 round": {"n_rounds": 1},
     "PTA, 2 rounds": {"n_rounds": 2},
     "PTA, 2 rounds, S_j": {"n_rounds": 2, "learnt_trust": True},
+    "PTA, last of 2 rounds": {"n_rounds": 2, "average_rounds": False},
+    "PTA, scaled features": {"scale_features": True},
+    "PTA, sizes kept": {"keep_sizes": True},
+    "PTA, fall-back": {"fall_back": True},
 }
 
 
@@ -105,6 +114,24 @@ class _WithBiases(GNNClassifier):
     """APPNP whose network has biases, as PTA's has: another APPNP-noe."""
 
     _with_biases = ("APPNP",)
+
+
+class _WithSpreadFeatures(PTAClassifier):
+    """PTA that has the features of a node's neighbours as well: [X, ÂX]."""
+
+    def fit(self, X: Any, y: Any, graph: Any = None, *given: Any, **named: Any) -> Self:
+        spread = normalise(as_graph(graph, n_nodes=X.shape[0])) @ X
+        both = sp.hstack([sp.csr_array(X), sp.csr_array(spread)], format="csr")
+        return super().fit(both, y, graph, *given, **named)
+
+
+_CHANGED: dict[str, Make] = {
+    "PTA, gamma at most 1": _pta(weighting=Adaptive(limit=1.0)),
+    # Its gradient is that of generalised cross entropy.
+    "PTA, gamma of 0.3": _pta(weighting=Constant(0.3)),
+    "PTA, dropout 0.5, features too": _pta(dropout=0.5),
+    "PTA, X and ÂX": _made_of(_WithSpreadFeatures, device="cpu"),
+}
 
 
 def _own_steps(architecture: str) -> Make:
@@ -162,6 +189,10 @@ METHODS = {
                 name, "PTA with one ingredient of PTA+", _one_ingredient(**ingredient), variant=True
             )
             for name, ingredient in _INGREDIENTS.items()
+        ),
+        *(
+            Method(name, "PTA with something that was tried for PTA+", make, variant=True)
+            for name, make in _CHANGED.items()
         ),
         *(
             Method(name, "PTA+ without an ingredient", _plus(**without), variant=True)

@@ -20,6 +20,14 @@ _INGREDIENTS = (
     "PTA, 1 round",
     "PTA, 2 rounds",
     "PTA, 2 rounds, S_j",
+    "PTA, last of 2 rounds",
+    "PTA, scaled features",
+    "PTA, sizes kept",
+    "PTA, fall-back",
+    "PTA, gamma at most 1",
+    "PTA, gamma of 0.3",
+    "PTA, dropout 0.5, features too",
+    "PTA, X and ÂX",
 )
 """PTA with something of PTA+ or of what was tried for it; methods of these names exist."""
 _WITHOUT = (

@@ -12,6 +12,9 @@ from proptrain.experiments.specs import Experiment
 from proptrain.experiments.statistics import bootstrap_clusters, bootstrap_mean
 from proptrain.experiments.tables.accuracy import runs_done
 
+WITH_FIXED_MASS = ("PTA, mass^0.5", "PTA, balance")
+"""Methods whose names, which recorded runs have, do not say all that they switch on."""
+
 
 def differences_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
     """Return mean accuracies, and the differences to the first method with their intervals."""
@@ -22,11 +25,13 @@ def differences_table(experiment: Experiment, runs: Sequence[Run]) -> Table:
         for method in experiment.methods
     )
     header = ("data set", "method", "ours, %", f"difference to {baseline}", "runs")
+    also = [name for name in WITH_FIXED_MASS if name in experiment.methods]
     notes = (
         "Mean accuracy in per cent ± half the width of its 95 % bootstrap interval over the runs.",
         "The difference is taken run by run, on the same split with the same initialisation; its "
         "interval is over the splits.",
         "On the validation seeds and nodes, which are for settling choices.",
+        *([f"With a fixed mass as well: {'; '.join(also)}."] if also else []),
     )
     return Table(experiment.heading, header, rows, notes, n_labels=2)
 
