@@ -27,7 +27,6 @@ _INGREDIENTS = (
     "PTA, gamma at most 1",
     "PTA, gamma of 0.3",
     "PTA, dropout 0.5, features too",
-    "PTA, X and ÂX",
 )
 """PTA with something of PTA+ or of what was tried for it; methods of these names exist."""
 _WITHOUT = (
