@@ -218,6 +218,14 @@ def _pairs(graph: Any) -> Any:
     return sp.coo_array((np.ones(n // 2), (np.arange(0, n, 2), np.arange(1, n, 2))), shape=(n, n))
 
 
+def _weighed_by_words(graph: Any) -> Any:
+    import networkx
+
+    weighed = networkx.from_scipy_sparse_array(graph)
+    networkx.set_edge_attributes(weighed, "heavy", "weight")
+    return weighed
+
+
 GRAPHS: dict[str, Callable[[Any], Any]] = {
     "a hub": _star,
     "many components": _pairs,
@@ -256,6 +264,7 @@ GRAPHS: dict[str, Callable[[Any], Any]] = {
     "edges, big-endian": lambda _: np.array([(0, 1), (1, 2), (3, 4)], dtype=">i8"),
     "edges of uint64, 2^64 - 1": lambda _: np.array([(0, 1), (2**64 - 1, 2), (3, 4)], np.uint64),
     "text": lambda _: "edges.csv",
+    "a NetworkX graph with text for weights": _weighed_by_words,
 }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from reprlib import repr as in_short
 from typing import Any
 
 import numpy as np
@@ -253,10 +255,30 @@ def _check_discrete(known: Any) -> None:
     try:
         check_classification_targets(known)
     except (ValueError, TypeError) as error:
+        odd = next(_odd_labels(known), None)
+        if odd is not None:
+            raise LabelError(
+                f"Labels must be text, booleans or whole numbers of 64 bits, got {odd}. Turn them "
+                "into text first: str(label) of every label."
+            ) from error
         raise LabelError(
             f"{error} Labels must be text, booleans or whole numbers; group a measured number "
             "into classes first."
         ) from error
+
+
+def _odd_labels(known: Any) -> Iterator[str]:
+    """Tell of labels that are no names of classes for scikit-learn: dates, Decimals, huge numbers.
+
+    It takes any such for measured numbers, and says so.
+    """
+    values = np.asarray(known)
+    for label in values.ravel().tolist() if values.dtype == object else ():
+        if isinstance(label, int):
+            if label.bit_length() >= 64:
+                yield f"a whole number of {label.bit_length():,} bits"
+        elif not isinstance(label, str | float):
+            yield f"{type(label).__name__}, such as {in_short(label)}"
 
 
 def _check_finite(values: NDArray[Any]) -> None:

@@ -108,6 +108,15 @@ def test_networkx_multigraph_keeps_the_largest_weight():
     assert graph.counts.duplicates == 1
 
 
+@pytest.mark.parametrize(("weight", "dtype"), [("heavy", "<U5"), (1j, "complex"), ({}, "object")])
+def test_weights_that_are_no_numbers_are_told(weight, dtype):
+    source = nx.Graph()
+    source.add_edge(0, 1, weight=weight)
+    for make in (as_graph, lambda _: graph_from_edges([(0, 1)], weights=[weight])):
+        with pytest.raises(GraphError, match=f"weights must be real numbers, got dtype {dtype}"):
+            make(source)
+
+
 @pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
 def test_pyg_weights(name):
     weights = torch.tensor([2.0, 7.0])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -24,6 +27,7 @@ from proptrain import (
     PTLoss,
     StoppingNodes,
     as_graph,
+    encode_labels,
     graph_from_edges,
     save_graph,
     split_nodes,
@@ -354,3 +358,27 @@ def test_features_of_another_width_are_told(kind, width, tmp_path):
         for edges in (None, [(N, 0), (N + 1, 1)]):
             with pytest.raises(InvalidInputError, match=told):
                 model.predict(given, edges=edges)
+
+
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        (date(2020, 1, 1), r"date, such as datetime\.date\(2020, 1, 1\)\."),
+        (Decimal("1.5"), r"Decimal, such as Decimal\('1\.5'\)\."),
+        (2**70, "a whole number of 71 bits"),
+        (-(2**600), "a whole number of 601 bits"),
+    ],
+    ids=["date", "Decimal", "2^70", "-2^600"],
+)
+def test_labels_of_no_kind_for_classes_are_told_in_our_words(label, told):
+    y = [label, 5, None, None]
+    match = (
+        rf"^Labels must be text, booleans or whole numbers of 64 bits, got {told}.* str\(label\)"
+    )
+    with pytest.raises(LabelError, match=match):
+        LabelPropagationClassifier(unlabelled=None).fit(None, y, graph=[(0, 1), (1, 2), (2, 3)])
+
+
+def test_numbers_that_python_would_not_write_are_no_names():
+    with pytest.raises(LabelError, match="number 2 is a whole number of more digits"):
+        encode_labels([5, -(10**6000)])

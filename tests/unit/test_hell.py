@@ -65,6 +65,7 @@ REFUSED = {
     "graph: a row beyond": ("GraphError", "has rows from 0 to 1000000, where 0 to 47"),
     "graph: text": (r"InvalidInputError|GraphError", "must be"),
     "graph: complex": ("GraphError", "must be real numbers"),
+    "graph: a NetworkX graph with text for weights": ("GraphError", "real numbers, .* 'heavy'"),
     "edge weights: negative": ("GraphError", "finite and not negative"),
     "edge weights: NaN": ("GraphError", "Drop those edges"),
     "edge weights: 1e300": ("GraphError", "finite and not negative"),

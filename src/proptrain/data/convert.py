@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from reprlib import repr as in_short
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,12 @@ def graph_from_edges(
         raise GraphError(
             f"There must be one weight for each of the {len(pairs):,} edges, got weights of shape "
             f"{values.shape}."
+        )
+    if values.dtype.kind not in "biuf":
+        shown = f", such as {in_short(values.tolist()[0])}" if values.size else ""
+        raise GraphError(
+            f"Edge weights must be real numbers, got dtype {values.dtype}{shown}. Turn them into "
+            "numbers, such as float(weight) of each edge, or leave them out."
         )
     return Graph(sp.coo_array((values, (pairs[:, 0], pairs[:, 1])), shape=(n_nodes, n_nodes)))
 

@@ -9,13 +9,14 @@ from proptrain.errors import InvalidInputError
 LONGEST = 200
 """Letters of an id or a class name (bytes in an edge list): all of them take as much memory as
 the longest, since NumPy keeps text in cells of one size."""
+_LARGEST = 10**LONGEST
 _SHOWN = 20
 
 
 def check_lengths(
     names: Iterable[object], what: str, error: type[InvalidInputError] = InvalidInputError
 ) -> None:
-    """Raise for a text that is longer than `LONGEST`; ``what`` says what the names are.
+    """Raise for a text or number that is longer than `LONGEST`; ``what`` says what the names are.
 
     >>> check_lengths(["a", 7, None], "Node ids")
     """
@@ -25,6 +26,11 @@ def check_lengths(
                 f"{what} must be of at most {LONGEST} letters, but number {number:,} has "
                 f"{len(name):,}: {name[:_SHOWN]!r}… Shorten it. In a CSV file, look for a quote "
                 "that is opened there and never closed."
+            )
+        if isinstance(name, int) and abs(name) >= _LARGEST:  # Python may not even write it
+            raise error(
+                f"{what} must be of at most {LONGEST} letters, but number {number:,} is a whole "
+                "number of more digits. Give it a name."
             )
 
 
