@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ from proptrain.cli.bench import (
     RoundsOption,
     measure_suites,
 )
-from proptrain.cli.console import JsonOption
+from proptrain.cli.console import ForceOption, JsonOption
 from proptrain.cli.data import DataDirOption
 from proptrain.experiments.specs import DATASETS
 
@@ -48,6 +48,7 @@ def main(
     out: OutOption = None,
     plot: PlotOption = None,
     data_dir: DataDirOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Measure ours beside the libraries that one would use instead.
@@ -56,7 +57,8 @@ def main(
     """
     wanted = Wanted(tuple(dataset or DATASETS), data_dir, entries)
     chosen = names or [*SUITES, *PEERS]
-    measure_suites(ALL, chosen, wanted, rounds=rounds, out=out, plot=plot, as_json=json)
+    how: dict[str, Any] = {"rounds": rounds, "out": out, "plot": plot, "force": force}
+    measure_suites(ALL, chosen, wanted, **how, as_json=json)
 
 
 if __name__ == "__main__":

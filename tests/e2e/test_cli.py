@@ -494,6 +494,8 @@ def test_help_teaches(run):
         ("nothing",),
         ("evaluate", "cora", "--runs", "0"),
         ("evaluate", "cora", "--per-class", "0"),
+        ("evaluate", "cora", "--method", "LP", "--runs", "1000000000000"),
+        ("demo", "--runs", "10001"),
         ("fit", "--out", "x", "--seed", "-1"),
     ],
 )

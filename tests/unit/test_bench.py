@@ -504,6 +504,31 @@ def prepared(monkeypatch):
     return names
 
 
+@pytest.mark.parametrize("suite", ["step", "ten-steps", "growth"])
+def test_a_graph_that_memory_cannot_hold_is_refused_before_it_is_drawn(suite, run, monkeypatch):
+    def small(n_entries):
+        assert n_entries >= steps.SMALLEST
+        return Work({AS_GIVEN: lambda: None})
+
+    for name in ("_beside_libraries", "_labels_at_scale", "_ours_alone"):
+        monkeypatch.setattr(steps, name, small)
+    asked = (suite, "--entries", 10**15, "--rounds", 1)
+    code, text = run(*asked)
+    assert code == 1
+    said = " ".join(text.err.split())
+    assert "1,000,000,000,000,000 entries, needs about 8e+04 TB" in said
+    assert "--force" in said
+    assert "getting ready" not in text.err + text.out
+    assert run(*asked, "--force")[0] == 0
+
+
+def test_what_is_measured_already_needs_no_memory(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(steps, "_beside_libraries", lambda _: Work({AS_GIVEN: lambda: None}))
+    asked = ("step", "--entries", 10**15, "--rounds", 1, "--out", tmp_path / "times.jsonl")
+    assert run(*asked, "--force")[0] == 0
+    assert run(*asked)[0] == 0
+
+
 def test_the_command_measures_and_writes(tmp_path, run, prepared):
     code, text = run("first-layer", "--rounds", 2, "--out", tmp_path / "times.jsonl")
     assert code == 0, text.err

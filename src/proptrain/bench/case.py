@@ -48,6 +48,8 @@ class Case:
     n_rounds: int = 15
     warms_up: bool = True
     """Whether all jobs run once before they count; else preparing has warmed them up."""
+    memory: int = 0
+    """Bytes at its peak, by an estimate; 0 if they do not grow with what is asked."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ N_COLUMNS = 47
 """As many as the products graph has classes that large-graph papers measure on."""
 ENTRIES_PER_NODE = 51
 SMALLEST = 100_000
+_ENTRY_BYTES = 80
+"""Memory for a stored entry: drawing the graph takes most, 77 bytes with 12 million of them."""
 LARGE = 10_000_000
 """From so many entries on a few rounds take long enough, and tell enough."""
 
@@ -49,7 +51,16 @@ def ten_steps(wanted: Wanted) -> Iterator[Case]:
     """Yield ten steps from the labels of some nodes, held fixed: step 1 of PTA, all of it."""
     prepare = partial(_labels_at_scale, wanted.n_entries)
     title, name = "ten steps of label propagation", f"{wanted.n_entries:,} entries"
-    yield Case("ten-steps", title, name, AS_GIVEN, prepare, n_rounds=1, warms_up=False)
+    yield Case(
+        "ten-steps",
+        title,
+        name,
+        AS_GIVEN,
+        prepare,
+        n_rounds=1,
+        warms_up=False,
+        memory=memory_for(wanted.n_entries),
+    )
 
 
 def sizes_up_to(n_entries: int) -> list[int]:
@@ -62,6 +73,11 @@ def sizes_up_to(n_entries: int) -> list[int]:
     while (following := round(n_entries / 10 ** (len(sizes) / 2))) >= SMALLEST:
         sizes.append(following)
     return sizes[::-1]
+
+
+def memory_for(n_entries: int) -> int:
+    """Return the bytes that measuring a graph with so many stored entries takes at its peak."""
+    return _ENTRY_BYTES * n_entries
 
 
 def made_up_graph(n_entries: int) -> Graph:
@@ -85,6 +101,7 @@ def _case(suite: str, title: str, n_entries: int, prepare: Callable[[int], Work]
         AS_GIVEN,
         partial(prepare, n_entries),
         n_rounds=5 if n_entries >= LARGE else 15,
+        memory=memory_for(n_entries),
     )
 
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proptrain.cli.console import JsonOption, print_json, print_table, progress, results, say
+from proptrain.cli.console import (
+    ForceOption,
+    JsonOption,
+    print_json,
+    print_table,
+    progress,
+    results,
+    say,
+)
 from proptrain.cli.data import DataDirOption
 from proptrain.errors import InvalidInputError, missing_extra, unknown_name
 from proptrain.system.files import check_output, whole_file
@@ -77,6 +85,7 @@ def bench(
     plot: PlotOption = None,
     show: ShowOption = None,
     data_dir: DataDirOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Measure speed on this machine, side by side, as ratios.
@@ -98,7 +107,8 @@ def bench(
         show_measured(show, names, plot, as_json=json)
         return
     wanted = Wanted(tuple(dataset or ["cora"]), data_dir, entries)
-    measure_suites(SUITES, names, wanted, rounds=rounds, out=out, plot=plot, as_json=json)
+    how: dict[str, Any] = {"rounds": rounds, "out": out, "plot": plot, "force": force}
+    measure_suites(SUITES, names, wanted, **how, as_json=json)
 
 
 def measure_suites(
@@ -109,6 +119,7 @@ def measure_suites(
     rounds: int | None,
     out: Path | None,
     plot: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Measure the suites of these names, all if there are none; every input is checked before."""
@@ -124,6 +135,8 @@ def measure_suites(
         check_output(plot, overwrite=True, inputs=[out])
     cases = [case for suite in found for case in suite(wanted)]
     with open_measured(out) as (add, before):
+        if not force:
+            _check_fits(cases, before)
         measured = _measure_all(cases, before, rounds, add, quiet=as_json)
     if plot is not None:
         _write_plot(measured, plot)
@@ -169,6 +182,17 @@ def _find(suites: Mapping[str, str], name: str) -> Suite:
             "bench",
         ) from error
     return suite
+
+
+def _check_fits(cases: list[Case], before: list[Measured]) -> None:
+    """Raise if a case that is not measured yet takes more memory than there is."""
+    from proptrain.workload import check_memory
+
+    known = {(one.suite, one.case) for one in before}
+    for case in cases:
+        if case.memory and (case.suite, case.name) not in known:
+            advice = "Ask for fewer --entries, or begin all the same with --force."
+            check_memory(case.memory, f"{case.title}, {case.name},", advice)
 
 
 def _measure_all(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object for machines instead of text.")
 ]
+MOST_RUNS = 10_000
+"""Of `evaluate` and `demo`, which list all before the first begins: 20 splits, each 500 times."""
 OpenOption = Annotated[bool, typer.Option("--open", help="Show the page in your browser.")]
 OverwriteOption = Annotated[bool, typer.Option(help="Replace the output if it exists.")]
 ForceOption = Annotated[

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from proptrain.cli.console import (
+    MOST_RUNS,
     JsonOption,
     OpenOption,
     in_percent,
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from proptrain.report.parts import Suspect
 
 OutOption = Annotated[Path, typer.Option(help="HTML page to write; replaced if it exists.")]
-RunsOption = Annotated[int, typer.Option(min=1, help="Number of runs; 20 is one for each split.")]
+RunsOption = Annotated[
+    int,
+    typer.Option(min=1, max=MOST_RUNS, help="Number of runs; 20 is one for each split."),
+]
 
 DEMO_METHODS = ["LP", "MLP", "PTA"]
 

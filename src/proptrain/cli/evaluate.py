@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proptrain.cli.console import (
+    MOST_RUNS,
     ForceOption,
     JsonOption,
     OverwriteOption,
@@ -52,7 +53,9 @@ MethodsOption = Annotated[
 RunsOption = Annotated[
     int,
     typer.Option(
-        min=1, help="Number of runs; 20 is one for each split, more are further initialisations."
+        min=1,
+        max=MOST_RUNS,
+        help="Number of runs; 20 is one for each split, more are further initialisations.",
     ),
 ]
 PerClassOption = Annotated[int, typer.Option(min=1, help="Training labels for each class.")]
