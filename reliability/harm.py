@@ -233,6 +233,8 @@ def _claims(model: Files) -> Iterator[Case]:
         yield _one(
             f"{claim} of no bytes, {kind}", nothing.copy, lambda at: open_labels(at / "a.npy", 3)
         )
+    letters = {"a.npy": _claiming("<U1", (3,)) + b"\xff" * 12}
+    yield _one("labels of no letters", letters.copy, lambda at: open_labels(at / "a.npy", 3))
     long_rows = {"a.npy": _claiming("<f4", (0, 10**12))}
     yield _one("a header claiming rows of 10^12 numbers", long_rows.copy,
                lambda at: SharedFolder(at).read_rows("a.npy", slice(0, 3)))  # fmt: skip
@@ -284,12 +286,13 @@ def _parquet() -> Iterator[Case]:
 
 
 def _nested() -> Iterator[Case]:
-    """Yield ids that are lists, structs or maps, in each place of a table that has ids."""
+    """Yield ids that are lists, structs, maps or bytes, in each place of a table that has ids."""
     ids, topic = pa.array(["n1", "n2", "n3"]), pa.array(["a", "b", "a"])
     for what, column in {
         "lists": pa.array([["n1"], ["n2"], ["n3"]]),
         "structs": pa.array([{"a": 1}, {"a": 2}, {"a": 3}]),
         "maps": pa.array([[("a", 1)], [("a", 2)], []], pa.map_(pa.string(), pa.int64())),
+        "bytes": pa.array([b"n1", b"\xff", b"n3"]),
     }.items():
         nodes = {"nodes.parquet": _parquet_of({"id": column, "topic": topic})}
         read = partial(_read_tables, nodes="nodes.parquet")

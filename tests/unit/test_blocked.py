@@ -372,3 +372,6 @@ def test_sizes_in_words_are_sizes():
     for text, wanted in (("2GB", 2 * 10**9), ("1 KiB", 1024), ("3.5mb", 3_500_000), (7, 7)):
         assert parse_memory(text) == wanted
     assert parse_memory(in_words(3_210_000_000)) == 3_210_000_000
+    for text in ("0", "9" * 400 + "GB", "2 tons"):
+        with pytest.raises(InvalidInputError, match="Memory must be a number of bytes"):
+            parse_memory(text)

@@ -408,6 +408,15 @@ def test_ids_that_are_none(column, match):
         ids_of(column)
 
 
+def test_ids_in_a_time_zone_that_nobody_knows_are_refused(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    times = pa.array([1, 2], pa.timestamp("ns", tz="Europe/Nowhere"))
+    pq.write_table(pa.table({"id": times}), tmp_path / "nodes.parquet")
+    nodes = Nodes(file=tmp_path / "nodes.parquet")
+    with pytest.raises(ProptrainError, match=r"nodes\.parquet"):
+        build_graph([tmp_path / "edges.csv"], tmp_path / "graph", nodes=nodes)
+
+
 @pytest.mark.parametrize("order", ["communities", "degrees"])
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_renumbered_rows_are_the_same_graph(tmp_path, monkeypatch, order, is_weighted):

@@ -105,3 +105,9 @@ def test_what_cannot_be_opened_or_mapped_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(np, "memmap", shorter)
     with pytest.raises(FileFormatError, match=r"a\.npy cannot be mapped \(mmap length"):
         map_array(tmp_path / "a.npy")
+
+
+def test_labels_that_are_no_letters_are_refused(tmp_path):
+    np.save(tmp_path / "labels.npy", np.array([2**31, 65, 66], np.uint32).view("<U1"))
+    with pytest.raises(FileFormatError, match=r"labels\.npy holds numbers that are no letters"):
+        open_labels(tmp_path / "labels.npy", 3)

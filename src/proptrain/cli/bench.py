@@ -189,10 +189,11 @@ def _check_fits(cases: list[Case], before: list[Measured]) -> None:
     from proptrain.workload import check_memory
 
     known = {(one.suite, one.case) for one in before}
-    for case in cases:
-        if case.memory and (case.suite, case.name) not in known:
-            advice = "Ask for fewer --entries, or begin all the same with --force."
-            check_memory(case.memory, f"{case.title}, {case.name},", advice)
+    ahead = [case for case in cases if (case.suite, case.name) not in known]
+    largest = max(ahead, key=lambda case: case.memory, default=None)
+    if largest is not None and largest.memory:
+        advice = "Ask for fewer --entries, or begin all the same with --force."
+        check_memory(largest.memory, f"{largest.title}, {largest.name},", advice)
 
 
 def _measure_all(

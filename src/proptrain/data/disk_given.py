@@ -16,7 +16,7 @@ from proptrain.data.disk_writer import write_array, write_parts
 from proptrain.data.edge_files import check_longest, ids_of, largest_group
 from proptrain.data.manifest import StoredArray
 from proptrain.data.mapped import forget, parts_of
-from proptrain.data.table_files import column_parts, is_separated, no_rows
+from proptrain.data.table_files import column_parts, is_separated, no_rows, told_in_our_words
 from proptrain.data.tables import check_not_empty, id_column_of, repeated_ids
 from proptrain.errors import TableError
 from proptrain.system.memory import give_back
@@ -98,7 +98,8 @@ def _id_parts(table: Path, id_column: str | None, budget: int) -> Iterator[NDArr
     for column, values in column_parts(table, choose, budget // _CELL_BYTES):
         with _told_of(column, name):
             check_longest(values)  # before any text is unpacked
-        check_not_empty(values.to_pandas().rename(column), name, before)
+        with told_in_our_words(table):  # such as a time zone that nobody knows
+            check_not_empty(values.to_pandas().rename(column), name, before)
         with _told_of(column, name):
             ids = ids_of(values)
         yield ids

@@ -15,6 +15,7 @@ from proptrain.data.columns import as_text
 from proptrain.data.disk import DiskGraph, decoded
 from proptrain.data.indices import in_native_order
 from proptrain.data.mapped import forget, parts_of, room_for
+from proptrain.data.names import has_letters
 from proptrain.data.npy import map_array
 from proptrain.data.sound import sound_matrix
 from proptrain.data.table_files import check_parquet, parquet_batches
@@ -188,6 +189,8 @@ def checked_labels(
             f"Labels must be whole numbers or text, one for each of the graph's {n_nodes:,} nodes; "
             f"{name} has {labels.dtype} of shape {labels.shape}."
         )
+    if labels.dtype.kind == "U" and not has_letters(labels):
+        raise FileFormatError(f"{name} holds numbers that are no letters. Write it again.")
     return _whole(labels, unlabelled) if labels.dtype.kind == "f" else decoded(labels, name)
 
 

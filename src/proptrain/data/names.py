@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError
 
@@ -32,6 +37,16 @@ def check_lengths(
                 f"{what} must be of at most {LONGEST} letters, but number {number:,} is a whole "
                 "number of more digits. Give it a name."
             )
+
+
+def has_letters(values: NDArray[Any]) -> bool:
+    """Tell whether NumPy text is text: in a file any number may stand where a letter should.
+
+    >>> has_letters(np.array(["ab"])), has_letters(np.array([2**31], np.uint32).view("<U1"))
+    (True, False)
+    """
+    numbers = np.frombuffer(values.tobytes(), dtype=f"{values.dtype.byteorder}u4")
+    return bool(numbers.max(initial=0) <= sys.maxunicode)
 
 
 def check_text(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.dataset import Dataset, Features, most_unnamed_classes
 from proptrain.data.graph import Graph
-from proptrain.data.names import LONGEST, check_lengths
+from proptrain.data.names import LONGEST, check_lengths, has_letters
 from proptrain.data.npy import Header, read_header
 from proptrain.data.unpacking import check_growth
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError
@@ -291,10 +290,8 @@ def _check_names(names: NDArray[Any], member: str) -> None:
 
 def _identifies(values: NDArray[Any]) -> bool:
     """Tell whether values are numbers or valid text, and no two of them are the same."""
-    if values.dtype.kind == "U":
-        characters = np.frombuffer(values.tobytes(), dtype=f"{values.dtype.byteorder}u4")
-        if characters.max(initial=0) > sys.maxunicode:
-            return False
+    if values.dtype.kind == "U" and not has_letters(values):
+        return False
     return values.dtype.kind in "biufUS" and len(np.unique(values)) == len(values)
 
 

@@ -319,23 +319,22 @@ def check_not_empty(ids: pd.Series, name: str, before: int | None = None) -> Non
 
 
 def _check_single(ids: pd.Series, name: str, before: int) -> None:
-    """Raise for lists, structs and maps, which Parquet can hold and nothing can be looked up by."""
+    """Raise for lists, structs, maps and bytes, which Parquet can hold and are no ids."""
     import pandas as pd
     from pandas.api import types
 
     if isinstance(ids.dtype, pd.ArrowDtype):
         ids = ids.astype(object)
     # Few columns can hold any, and to look at each value of the others would take long.
-    if ids.dtype != object or not types.infer_dtype(ids, skipna=True).startswith("mixed"):
+    if ids.dtype != object or not types.infer_dtype(ids).startswith(("mixed", "bytes")):
         return
-    nested = ~ids.map(types.is_hashable).to_numpy(dtype=bool)
-    if nested.any():
-        row = int(np.flatnonzero(nested)[0])
-        what = "structs" if isinstance(ids.iloc[row], dict) else "lists"
-        raise TableError(
-            f"An id must be one value; column {ids.name!r} of {name} holds {what}, as in row "
-            f"{before + row + 1:,}. Name another column, or make one value of each first."
-        )
+    for row, held in enumerate(ids, start=before + 1):
+        if isinstance(held, bytes) or not types.is_hashable(held):
+            what = {dict: "structs", bytes: "bytes"}.get(type(held), "lists")
+            raise TableError(
+                f"An id must be one value, text or a number; column {ids.name!r} of {name} holds "
+                f"{what}, as in row {row:,}. Name another column, or make text of it first."
+            )
 
 
 def _check_node_ids(ids: pd.Series, name: str) -> None:

@@ -15,6 +15,8 @@ from proptrain.errors import InvalidInputError
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)}
 _UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)}
+_NO_MEMORY = 1e30
+"""Bytes, or more, that no machine has; of 400 digits there is not even a number."""
 _UNKNOWN = 500_000_000
 """Taken for Python and its libraries where the system does not tell."""
 _GROUPS = "/sys/fs/cgroup"
@@ -28,7 +30,7 @@ def parse_memory(given: str | int) -> int:
     (2000000000, 1610612736, 1000)
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(given))
-    if found is None or found[2].upper() not in _UNITS or float(found[1]) == 0:
+    if found is None or found[2].upper() not in _UNITS or not 0 < float(found[1]) < _NO_MEMORY:
         raise InvalidInputError(
             f"Memory must be a number of bytes, or one with a unit such as 500MB or 2GB; got "
             f"{given!r}."
