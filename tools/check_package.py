@@ -1,7 +1,8 @@
 """Build sdist and wheel, and try the wheel in an empty environment outside the repository.
 
 The wheel is built from the sdist, so that the sdist is complete; it is installed into a new virtual
-environment with nothing else in it but its dependencies, and runs `proptrain demo` from there.
+environment with nothing else in it but its dependencies, and runs `proptrain demo` from there. With
+`--borrow` the dependencies are not downloaded but those of this environment; so a test does it.
 
     python tools/check_package.py --out dist
 """
@@ -12,6 +13,7 @@ import argparse
 import os
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import venv
@@ -19,10 +21,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WHERE = """
+import sys
 from pathlib import Path
 import proptrain
-print(proptrain.__version__, Path(proptrain.__file__).parent)
-assert (Path(proptrain.__file__).parent / "py.typed").exists(), "py.typed is missing"
+package = Path(proptrain.__file__).parent
+print(proptrain.__version__, package)
+assert package.is_relative_to(sys.prefix), "another proptrain than the installed one was found"
+for name in ("py.typed", "data/files/cora.npz"):
+    assert (package / name).is_file(), f"{name} is missing"
 """
 
 
@@ -30,11 +36,13 @@ def main() -> None:
     """Build, install and run; fails with the first command that does."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--out", type=Path, default=Path("dist"))
-    out = options.parse_args().out.resolve()
+    options.add_argument("--borrow", action="store_true", help="download no dependency")
+    given = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        wheel = build(out, folder)
-        try_out(wheel, folder / "elsewhere")
+        wheel = build(given.out.resolve(), folder)
+        install = install_alone if given.borrow else install_whole
+        try_out(install(wheel, folder / "elsewhere" / "env"), folder / "elsewhere", given.borrow)
     print(f"{wheel.name}: built, installed and run.")
 
 
@@ -53,14 +61,39 @@ def build(out: Path, folder: Path) -> Path:
     return wheel
 
 
-def try_out(wheel: Path, place: Path) -> None:
-    """Install the wheel into a new environment, and run its demo there."""
-    venv.create(place / "env", with_pip=True)
-    scripts = place / "env" / ("Scripts" if os.name == "nt" else "bin")
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    run([str(scripts / "python"), *install, "-c", str(ROOT / "constraints.txt"), str(wheel)], place)
-    run([str(scripts / "python"), "-c", WHERE], place)
-    run([str(scripts / "proptrain"), "demo", "--out", "report.html"], place)
+def install_whole(wheel: Path, env: Path) -> Path:
+    """Install the wheel with its dependencies; returns the folder of the commands."""
+    venv.create(env, with_pip=True)
+    words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    words += ["-c", str(ROOT / "constraints.txt"), str(wheel)]
+    run([str(commands_of(env) / "python"), *words], env)
+    return commands_of(env)
+
+
+def install_alone(wheel: Path, env: Path) -> Path:
+    """Install the wheel alone, and let the environment see the packages of this one."""
+    venv.create(env)
+    python = str(commands_of(env) / "python")
+    words = ["--python", python, "install", "--quiet", "--disable-pip-version-check"]
+    run([sys.executable, "-m", "pip", *words, "--no-deps", "--no-index", str(wheel)], env)
+    # Folders named in such a file are searched last. Those within them, of which one may name this
+    # checkout, are not read.
+    own = Path(sysconfig.get_path("purelib", "venv", {"base": str(env)}))
+    borrowed = {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
+    (own / "borrowed.pth").write_text("\n".join(sorted(borrowed)), encoding="utf-8")
+    return commands_of(env)
+
+
+def commands_of(env: Path) -> Path:
+    """Return the folder of an environment's commands."""
+    return env / ("Scripts" if os.name == "nt" else "bin")
+
+
+def try_out(commands: Path, place: Path, is_short: bool) -> None:
+    """Import what was installed and run its demo, from a folder that has nothing of it."""
+    run([str(commands / "python"), "-c", WHERE], place)
+    few = ["--runs", "1"] if is_short else []
+    run([str(commands / "proptrain"), "demo", *few, "--out", "report.html"], place)
     size = (place / "report.html").stat().st_size
     print(f"report.html: {size:,} bytes")
 
