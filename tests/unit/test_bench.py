@@ -38,7 +38,7 @@ from proptrain.errors import (
     UnreadableFileError,
     UnwritableOutputError,
 )
-from proptrain.propagate.engine import MANY_ENTRIES
+from proptrain.propagate.engine import MANY_ENTRIES, is_large
 from proptrain.propagate.labels import one_hot
 
 
@@ -428,14 +428,16 @@ def test_five_runs_at_once_are_five_runs():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell: see bench/memory.py")
 def test_memory_is_that_of_the_step_alone():
-    graph = made_up_graph(300_000)
+    graph = made_up_graph(4_500_000)
+    assert is_large(graph.n_nodes, graph.adjacency.nnz)
     here = np.ones(40_000_000)  # 320 MB of ours are no part of it
     memory = memory_of_step(graph, 47)
     assert here.all()
     assert memory.graph == 4 * (2 * graph.adjacency.nnz + graph.n_nodes + 1)
     assert memory.signal == 4 * graph.n_nodes * 47
-    assert memory.graph + 2 * memory.signal < memory.taken < 100e6
     assert memory.allowed == memory.graph + 3 * memory.signal
+    # The 48th column is a 200th of it all; a process takes a MB more or less by chance.
+    assert memory.graph + 2 * memory.signal < memory.taken < 1.02 * memory.allowed
 
 
 def test_epochs_are_as_many_for_everyone(monkeypatch):

@@ -17,6 +17,7 @@ from proptrain.kernels.products import (
     transposed_sparse_product,
 )
 from proptrain.kernels.propagation import (
+    ByDegree,
     OnStep,
     PlainOperator,
     mix_numbered,
@@ -27,6 +28,7 @@ from proptrain.kernels.propagation import (
 )
 
 __all__ = [
+    "ByDegree",
     "OnStep",
     "PlainOperator",
     "active_gradients",

@@ -6,9 +6,9 @@ stays small.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,9 @@ from proptrain.kernels.threads import for_each, row_blocks
 
 OnStep: TypeAlias = Callable[[float], None]
 """Is told the share of a propagation that has just been done, for a progress bar."""
+
+_ROWS = 1 << 14
+"""Rows whose factors are made ready at a time: of a thread's whole block they took memory."""
 
 
 def propagate_signal(
@@ -103,6 +106,31 @@ def mix_numbered(
     for_each(row_blocks(operator.indptr, start.shape[1]), mix_rows)
 
 
+class Factors(Protocol):
+    """A number for each row: an array (n,), or what gives those of some rows as one does."""
+
+    def __getitem__(self, rows: Any, /) -> NDArray[Any]:
+        """Return those of some rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ByDegree:
+    """Factors that depend on how many entries a row has: one for each number of entries.
+
+    >>> ByDegree(np.array([0, 2, 2, 3]), np.array([0.0, 1.0, 0.5]))[:]
+    array([0.5, 0. , 1. ])
+    """
+
+    indptr: NDArray[Any]
+    of_degree: NDArray[np.float64]
+
+    def __getitem__(self, rows: Any, /) -> NDArray[np.float64]:
+        """Return those of some rows, a slice, numbers or a mask."""
+        degrees = self.indptr[1:][rows] - self.indptr[:-1][rows]
+        return np.asarray(self.of_degree[degrees])
+
+
 @dataclass(frozen=True, eq=False)
 class PlainOperator:
     """diag(out) (A + loops · I) diag(into): for an A of ones no number is stored for an edge.
@@ -113,9 +141,9 @@ class PlainOperator:
 
     indptr: NDArray[Any]
     indices: NDArray[Any]
-    out: NDArray[np.float64]
+    out: Factors
     """(n,) factor of each row."""
-    into: NDArray[np.float64]
+    into: Factors
     """(n,) factor of each column."""
     loops: bool
     weights: NDArray[np.float32] | None = None
@@ -144,16 +172,17 @@ def propagate_plain(
     if not mixing:
         return signal.copy()
     number, into = signal.dtype, operator.into
-    ones = np.broadcast_to(1.0, into.shape)
+    ones = np.broadcast_to(1.0, len(signal))
 
     def propagate(part: NDArray[Any]) -> NDArray[Any]:
         start, (n_nodes, n_columns) = np.ascontiguousarray(part), part.shape
         scaled = _unfilled(n_nodes, n_columns, part.dtype)
         spare = _unfilled(n_nodes if len(mixing) > 1 else 0, n_columns, part.dtype)
 
-        def scale_rows(rows: slice) -> None:
-            factors = into[rows, None].astype(number)
-            np.multiply(start[rows], factors, out=scaled[rows, :n_columns])
+        def scale_rows(block: slice) -> None:
+            for rows in _few_of(block):
+                factors = into[rows].astype(number)[:, None]
+                np.multiply(start[rows], factors, out=scaled[rows, :n_columns])
 
         for_each(row_blocks(operator.indptr, scaled.shape[1]), scale_rows)
         for step, neighbours in enumerate(mixing, start=1):
@@ -163,7 +192,7 @@ def propagate_plain(
             beyond = ones if is_last else into
             mix_plain(operator, scaled, start, operator.out, beyond, neighbours, spare)
             if fixed is not None:
-                spare[fixed, :n_columns] = start[fixed] * beyond[fixed, None].astype(number)
+                spare[fixed, :n_columns] = start[fixed] * beyond[fixed].astype(number)[:, None]
             scaled, spare = spare, scaled
             _tell(on_step, part, signal, mixing)
         return scaled
@@ -175,8 +204,8 @@ def mix_plain(
     operator: PlainOperator,
     scaled: NDArray[Any],
     start: NDArray[Any],
-    out: NDArray[Any],
-    beyond: NDArray[Any],
+    out: Factors,
+    beyond: Factors,
     neighbours: float,
     following: NDArray[Any],
 ) -> None:
@@ -191,13 +220,20 @@ def mix_plain(
     name = "plain" if operator.weights is None else "weighted"
     mix = kernel(name, scaled.shape[1], start.shape[1])
 
-    def mix_rows(rows: slice) -> None:
-        indptr = operator.indptr[rows.start : rows.stop + 1]
-        factors = (np.ascontiguousarray(own[rows], start.dtype) for own in (out, beyond))
-        parts = (*numbers, scaled, start[rows], *factors)
-        mix(indptr, operator.indices, *parts, *shares, operator.top + rows.start, following[rows])
+    def mix_rows(block: slice) -> None:
+        for rows in _few_of(block):
+            indptr = operator.indptr[rows.start : rows.stop + 1]
+            factors = (np.ascontiguousarray(own[rows], start.dtype) for own in (out, beyond))
+            parts = (*numbers, scaled, start[rows], *factors, *shares, operator.top + rows.start)
+            mix(indptr, operator.indices, *parts, following[rows])
 
     for_each(row_blocks(operator.indptr, scaled.shape[1]), mix_rows)
+
+
+def _few_of(block: slice) -> Iterator[slice]:
+    """Yield the rows of a block, few at a time."""
+    for first in range(block.start, block.stop, _ROWS):
+        yield slice(first, min(block.stop, first + _ROWS))
 
 
 def _unfilled(n_nodes: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.graph import Graph
 from proptrain.data.indices import with_short_indices
+from proptrain.data.mapped import parts_of
 from proptrain.errors import InvalidInputError
 from proptrain.kernels import OnStep, propagate_plain, propagate_signal
 from proptrain.propagate.normalisation import (
@@ -25,6 +26,8 @@ from proptrain.propagate.schemes import Scheme
 
 MANY_ENTRIES = 1 << 22
 """From so many entries of Â on, a graph is propagated over without a number for each of them."""
+_PART = 1 << 20
+"""Weights that are looked at together."""
 
 
 class Engine(Protocol):
@@ -135,8 +138,11 @@ def is_large(n_nodes: int, n_entries: int) -> bool:
 
 def _suits_plain(graph: Graph) -> bool:
     """Tell whether to do without stored numbers: they would be many, and weights are all 1."""
-    adjacency = graph.adjacency
-    return is_large(graph.n_nodes, adjacency.nnz) and bool((adjacency.data == 1).all())
+    weights = graph.adjacency.data
+    if not is_large(graph.n_nodes, len(weights)):
+        return False
+    # Part by part: what is freed of one large answer the C library may keep for itself.
+    return all((weights[part] == 1).all() for part in parts_of(len(weights), 1, _PART))
 
 
 def check_signal(signal: NDArray[Any], n_nodes: int) -> NDArray[Any]:

@@ -12,11 +12,14 @@ from proptrain.data.degrees import degrees_of
 from proptrain.data.graph import Graph
 from proptrain.data.mapped import forget, parts_of
 from proptrain.errors import GraphError, unknown_name
-from proptrain.kernels import PlainOperator
+from proptrain.kernels import ByDegree, PlainOperator
 
 Normalisation: TypeAlias = Literal["symmetric", "symmetric-no-loops", "row"]
 """``symmetric``, the paper's: D~^-1/2 (A+I) D~^-1/2; ``symmetric-no-loops``: D^-1/2 A D^-1/2;
 ``row``: D^-1 A."""
+
+_PART = 1 << 20
+"""Bytes of a graph's rows that are looked at together."""
 
 
 def check_normalisation(kind: object) -> None:
@@ -28,15 +31,18 @@ def check_normalisation(kind: object) -> None:
 def plain_operator(graph: Graph, kind: Normalisation = "symmetric") -> PlainOperator:
     """Return the same Â for a graph whose weights are all 1, as factors of rows and columns.
 
-    Its entries lie in the graph's own arrays, so it takes next to no memory.
+    Its entries lie in the graph's own arrays, and there is a factor for each degree and not for
+    each node, so it takes next to no memory.
 
     >>> pair = plain_operator(Graph(sp.csr_array([[0, 1], [1, 0]])))
     >>> pair.indices, pair.indptr
     (array([1, 0], dtype=int32), array([0, 1, 2], dtype=int32))
     """
-    adjacency = graph.adjacency
-    out, into = factors_of(np.diff(adjacency.indptr).astype(np.float64), kind)
-    return PlainOperator(adjacency.indptr, adjacency.indices, out, into, kind == "symmetric")
+    indptr, indices = graph.adjacency.indptr, graph.adjacency.indices
+    parts = parts_of(graph.n_nodes, indptr.itemsize, _PART)
+    most = max((np.diff(indptr[rows.start : rows.stop + 1]).max() for rows in parts), default=0)
+    out, into = (ByDegree(indptr, own) for own in factors_of(np.arange(most + 1.0), kind))
+    return PlainOperator(indptr, indices, out, into, kind == "symmetric")
 
 
 def factors_of(
