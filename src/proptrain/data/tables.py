@@ -330,7 +330,8 @@ def _check_single(ids: pd.Series, name: str, before: int) -> None:
         return
     for row, held in enumerate(ids, start=before + 1):
         if isinstance(held, bytes) or not types.is_hashable(held):
-            what = {dict: "structs", bytes: "bytes"}.get(type(held), "lists")
+            named = ((dict, "structs"), (bytes, "bytes"))
+            what = next((word for kind, word in named if isinstance(held, kind)), "lists")
             raise TableError(
                 f"An id must be one value, text or a number; column {ids.name!r} of {name} holds "
                 f"{what}, as in row {row:,}. Name another column, or make text of it first."
