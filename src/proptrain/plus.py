@@ -87,9 +87,9 @@ class PTAPlusClassifier(GraphClassifier):
     sharpness : float
         Power of the predictions that make the next round's soft labels.
     average_rounds : bool
-        Whether the mean of what all rounds tell counts, where there are stopping nodes; otherwise
-        the last round does, as it does without stopping nodes. The first counts alone either way
-        if it tells the stopping nodes better.
+        Whether the mean of what all rounds tell counts, where there are stopping nodes, or the
+        first alone if it tells more of these. Otherwise it is the last round that tells as many of
+        them as the first. Without stopping nodes it makes no difference.
     max_gamma : float
         Limit of the adaptive gamma in further rounds, whose soft labels are no longer so wrong;
         ``math.inf`` is none.

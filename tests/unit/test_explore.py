@@ -357,6 +357,19 @@ def test_a_page_says_where_labels_alone_told_more(monkeypatch, n_rounds):
     assert "predictions were averaged" not in page
 
 
+def test_a_page_says_that_rounds_are_not_averaged():
+    settings = {"stopping_fraction": 0.2, "average_rounds": False}
+    said = "What the last round predicts counts, of those that tell the stopping nodes as well"
+    for n_rounds in (0, 2):
+        clf = a_fitted_one(PTAPlusClassifier, n_rounds=n_rounds, **settings)
+        assert clf.n_kept_ == 1
+        told = model_report(clf, names=None, title="t", command="c").trained
+        assert (said in told) == (n_rounds > 0)
+    unwatched = a_fitted_one(PTAPlusClassifier, average_rounds=False)
+    assert not unwatched.stopping_.size
+    assert said not in model_report(unwatched, names=None, title="t", command="c").trained
+
+
 @pytest.mark.parametrize("kept", ["all", "the first"])
 def test_a_page_names_what_counts_with_stopping_nodes(monkeypatch, kept):
     if kept == "the first":

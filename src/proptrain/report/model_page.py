@@ -169,6 +169,11 @@ def _counting(classifier: GraphClassifier, n_trainings: int) -> str:
         return ""
     if getattr(classifier, "n_kept_", n_trainings) == n_trainings:
         return " What all of them predict counts."
+    if classifier.stopping_.size and not getattr(classifier, "average_rounds", True):
+        return (
+            " What the last round predicts counts, of those that tell the stopping nodes as well "
+            "as the first."
+        )
     n_rounds = getattr(classifier, "n_rounds", 0) + 1
     # With stopping nodes the first may count alone; without, all are equally long.
     n_epochs, last = (getattr(classifier, name) for name in ("n_iter_", "best_epoch_"))
