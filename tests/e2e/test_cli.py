@@ -483,6 +483,38 @@ def test_help_teaches(run):
     assert "[default: id, or" in one_line(run("fit", "--help").out.replace("│", " "))
 
 
+LONG = "a" * 300
+"""Longer than a name may be: to look for it is an error of the system's, as where one may not."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "--edges", LONG, "--nodes", "n.csv", "--label", "topic", "--out", "m"),
+        ("predict", LONG, "--out", "p.csv"),
+        ("report", LONG),
+        ("explain", LONG, "a"),
+        ("audit", "--edges", "e.csv", "--nodes", f"{LONG}.csv", "--label", "topic"),
+        ("audit", "--edges", LONG, "--nodes", "n.csv", "--label", "topic"),
+        ("evaluate", LONG),
+        ("evaluate", "--edges", f"{LONG}.csv", "--nodes", "n.csv", "--label", "topic"),
+        ("graph", "build", f"{LONG}.csv", "--out", "g"),
+        ("graph", "build", "e.csv", "--out", LONG),
+        ("graph", "info", LONG),
+        ("bench", "--show", LONG),
+    ],
+    ids=lambda words: " ".join("LONG" if LONG in word else word for word in words),
+)
+def test_a_path_that_cannot_be_looked_at_is_our_error(run, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    (tmp_path / "n.csv").write_text("id,x,topic\na,1,u\nb,2,v\n")
+    done = run(*words)
+    assert done.code == 1
+    assert done.err.startswith("error: ")
+    assert "aaa" in done.err
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -452,3 +452,8 @@ def test_the_row_of_an_id_that_is_a_list_is_told_and_tuples_are_ids():
     nodes = pd.DataFrame({"id": [(1, 2), (1, 3)], "x": [1, 2]})
     edges = pd.DataFrame({"source": [(1, 2)], "target": [(1, 3)]})
     assert read_tables(edges, nodes).dataset.graph.n_edges == 1
+
+
+def test_why_a_table_cannot_be_looked_at_is_told():
+    with pytest.raises(UnreadableFileError, match=r"csv cannot be looked at: File name too long"):
+        read_table("a" * 300 + ".csv")

@@ -35,6 +35,7 @@ from proptrain.cli.source import (
 )
 from proptrain.cli.workload import sizes_of, tell_workload
 from proptrain.errors import InvalidInputError
+from proptrain.system.files import kind_at
 
 if TYPE_CHECKING:
     from proptrain.data.dataset import Dataset
@@ -151,7 +152,7 @@ def _named(
     from proptrain.data.catalog import CATALOG, load_dataset
     from proptrain.experiments.protocol import Protocol
 
-    if name not in CATALOG and Path(name).is_dir():
+    if name not in CATALOG and kind_at(Path(name)) == "folder":
         raise InvalidInputError(
             f"A data set must be named, but {name} is a folder. Models are fitted anew on many "
             "splits: for tables of your own give --edges, --nodes and --label."

@@ -34,6 +34,7 @@ from proptrain.cli.source import (
 )
 from proptrain.cli.workload import epochs_ahead, sizes_of, tell_workload
 from proptrain.errors import InvalidInputError, UnreadableFileError
+from proptrain.system.files import kind_at
 from proptrain.text import command_line
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def fit(
     cluster = Cluster(address, shared, workers)
     columns = {"id": id_column, "source": source, "target": target, "weight": weight}
     _check_places(engine, edges, files)
-    is_folder = edges is not None and (engine == "ray" or edges.is_dir())
+    is_folder = edges is not None and (engine == "ray" or kind_at(edges) == "folder")
     _refuse_unused(engine, is_folder, files, cluster, columns, memory=memory, top=top)
     if is_folder:
         assert edges is not None
@@ -224,7 +225,7 @@ def _check_places(engine: str, edges: Path | None, files: NodeFiles) -> None:
         return
     for place in (edges, files.features, files.labels):
         refuse_address(place, f"--engine {engine} reads files of this machine")
-    if edges is not None and not edges.exists():
+    if edges is not None and not kind_at(edges):
         raise UnreadableFileError(
             f"What is given as --edges must be there, but {edges} does not exist."
         )

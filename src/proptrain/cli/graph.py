@@ -24,6 +24,7 @@ from proptrain.cli.source import (
     refuse_address,
 )
 from proptrain.cli.workload import tell_limit, tell_seconds
+from proptrain.system.files import kind_at
 from proptrain.text import command_line
 
 if TYPE_CHECKING:
@@ -103,12 +104,12 @@ def build(
     for place in (*edges, nodes, out):
         refuse_address(place, "graph build reads and writes files of this machine")
     # Sorted in memory at once, an edge list takes several times its file; compressed ones more.
-    useful = 20 * sum(path.stat().st_size for path in edges if path.is_file())
+    useful = 20 * sum(path.stat().st_size for path in edges if kind_at(path) == "file")
     tell_limit(memory, useful, "The build", force=force)
     known = Nodes(n_nodes, nodes, id_column)
     if not json:
         files = [open_edges(path, source, target, weight) for path in edges]
-        begun = ", or less if it goes on where one was" * (out / WORK).exists()
+        begun = ", or less if it goes on where one was" * bool(kind_at(out / WORK))
         tell_seconds(build_seconds(files, known, renumber=renumber), begun, quiet=False)
     with progress("sorting", 100, quiet=json) as advance:
         graph = build_graph(

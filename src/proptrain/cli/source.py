@@ -10,6 +10,7 @@ import typer
 
 from proptrain.cli.console import say
 from proptrain.errors import InvalidInputError
+from proptrain.system.files import kind_at
 
 if TYPE_CHECKING:
     from proptrain.data.tables import Tables
@@ -89,7 +90,7 @@ def read_own_tables(
         raise InvalidInputError(
             "Three things are needed: --edges FILE, --nodes FILE and --label COLUMN."
         )
-    if edges.is_dir():
+    if kind_at(edges) == "folder":
         raise InvalidInputError(
             f"--edges must be an edge list here, but {edges} is a folder: only `proptrain fit` "
             "takes one that `proptrain graph build` wrote."

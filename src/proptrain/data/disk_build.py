@@ -49,6 +49,7 @@ from proptrain.errors import (
 )
 from proptrain.system.files import (
     check_output,
+    kind_at,
     only_writer,
     put_in_place,
     read_description,
@@ -354,7 +355,7 @@ def building(out: Path, told: dict[str, Any], *, overwrite: bool) -> Iterator[tu
 
 
 def _make_ready(out: Path, work: Path, note: bytes, *, overwrite: bool) -> None:
-    check_graph_output(out, overwrite=overwrite or not (out / MANIFEST).exists())
+    check_graph_output(out, overwrite=overwrite or not kind_at(out / MANIFEST))
     begun = work / "inputs.json"
     if begun.exists() and read_description(work, begun.name) == note:
         if _is_whole(work):

@@ -13,7 +13,7 @@ import numpy as np
 
 from proptrain.data.graph import MAX_NODES, EdgeCounts
 from proptrain.errors import FileFormatError, InvalidInputError, UnreadableFileError, check_count
-from proptrain.system.files import read_description
+from proptrain.system.files import kind_at, read_description
 from proptrain.system.reading import parse_json
 
 MANIFEST = "manifest.json"
@@ -181,7 +181,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         content = read_description(folder, MANIFEST)
     except OSError as error:
-        is_begun = (folder / WORK).is_dir()
+        is_begun = kind_at(folder / WORK) == "folder"
         hint = " A build was begun here: the same command goes on with it." if is_begun else ""
         raise UnreadableFileError(
             f"{folder} is no graph folder that can be read: {MANIFEST}: {error.strerror or error}. "

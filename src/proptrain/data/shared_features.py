@@ -14,6 +14,7 @@ from proptrain.data.mapped import parts_of
 from proptrain.data.shared import SharedFile, SharedFolder
 from proptrain.data.table_files import told_in_our_words
 from proptrain.errors import InvalidInputError, UnreadableFileError
+from proptrain.system.files import kind_at
 
 FeatureSource: TypeAlias = str | Path | NDArray[Any] | sp.csr_array
 """Features as a file, or as a matrix in memory."""
@@ -29,7 +30,7 @@ def check_feature_source(features: FeatureSource, n_nodes: int) -> None:
         path = source.folder.local / source.name
         if path.suffix != ".parquet":  # which would be read whole
             open_features(path, n_nodes)
-        elif not path.is_file():
+        elif kind_at(path) != "file":
             raise UnreadableFileError(f"{path} is no file.")
     elif source.name.endswith(".npy"):
         count_features(source, n_nodes)

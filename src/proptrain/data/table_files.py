@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from proptrain.data.unpacking import check_growth, check_unpacked, unpacking
 from proptrain.errors import FileFormatError, ProptrainError, TableError, UnreadableFileError
+from proptrain.system.files import kind_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,18 +121,25 @@ def is_separated(path: Path, what: str, advice: str) -> bool:
         raise FileFormatError(
             f"{what} must be one of {', '.join(_SEPARATED)}, .parquet; got {path.name}. {advice}"
         )
-    if not path.is_file():
+    if kind_at(path) != "file":
         raise UnreadableFileError(f"{what} must be a file, but {path} {_found_at(path)}.")
     return separated
 
 
 def _found_at(path: Path) -> str:
     """Say what is in the place of a file."""
-    if path.is_dir():
+    kind = kind_at(path)
+    if kind == "folder":
         return "is a directory"
-    if path.exists():
+    if kind == "other":
         # It is looked at more than once, and what a pipe has told it does not tell again.
         return "is no ordinary file, but a pipe or the like. Write what it tells to a file first"
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:  # such as a name that is too long, or a folder of others
+        return f"cannot be looked at: {error.strerror}"
     return "does not exist"
 
 

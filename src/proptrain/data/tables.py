@@ -39,6 +39,7 @@ class Tables:
     kinds: dict[str, Kind]
     notes: tuple[str, ...]
     id_column: str
+    label_column: str | None
     feature_columns: tuple[str, ...]
 
 
@@ -88,7 +89,7 @@ def read_tables(
         name=name or _dataset_name(nodes),
     )
     features = tuple(c for c in node_table.columns if encoded.kinds.get(c, "drop") != "drop")
-    return Tables(dataset, encoded.encoder, encoded.kinds, notes, id_column, features)
+    return Tables(dataset, encoded.encoder, encoded.kinds, notes, id_column, label, features)
 
 
 def node_data(
@@ -330,11 +331,11 @@ def _check_single(ids: pd.Series, name: str, before: int) -> None:
         return
     for row, held in enumerate(ids, start=before + 1):
         if isinstance(held, bytes) or not types.is_hashable(held):
-            named = ((dict, "structs"), (bytes, "bytes"))
-            what = next((word for kind, word in named if isinstance(held, kind)), "lists")
+            kinds: dict[type, str] = {dict: "structs", bytes: "bytes"}
             raise TableError(
                 f"An id must be one value, text or a number; column {ids.name!r} of {name} holds "
-                f"{what}, as in row {row:,}. Name another column, or make text of it first."
+                f"{kinds.get(type(held), 'lists')}, as in row {row:,}. Name another column, or "
+                "make text of it first."
             )
 
 

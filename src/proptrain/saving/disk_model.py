@@ -44,7 +44,7 @@ from proptrain.saving.model_json import (
     table_to_json,
 )
 from proptrain.saving.persistence import SavedModel, parse_arrays, parse_encoder
-from proptrain.system.files import file_of, read_description, whole_folder
+from proptrain.system.files import file_of, kind_at, read_description, whole_folder
 from proptrain.system.reading import parse_json, read_whole
 from proptrain.train.predictor import Weights
 
@@ -141,7 +141,7 @@ def save_disk_model(
 
 def is_disk_model(folder: Path) -> bool:
     """Tell whether a folder is of `save_disk_model`'s making."""
-    return (folder / DESCRIPTION).exists()  # a pipe is for whoever reads it to refuse
+    return bool(kind_at(folder / DESCRIPTION))  # a pipe is for whoever reads it to refuse
 
 
 def load_disk_model(folder: str | Path) -> DiskModel:

@@ -64,6 +64,7 @@ from proptrain.saving.model_json import (
 from proptrain.system.files import (
     check_output,
     file_of,
+    kind_at,
     read_description,
     unwritable_is_ours,
     whole_folder,
@@ -236,7 +237,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
         is_unchanged = description.pop("checksum") == _checksum(description)
         version = description["format"]
     except OSError as error:
-        if (folder / "disk_model.json").is_file():
+        if kind_at(folder / "disk_model.json") == "file":
             raise InvalidInputError(
                 f"{folder} was fitted from disk: it holds what is told of each node, but neither "
                 "graph nor training, so `proptrain predict` can read it and nothing else can. To "

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, Literal
 
 from proptrain.errors import (
     FileFormatError,
@@ -268,16 +268,29 @@ NAMED = "Write what it tells to a file first, and name that."
 """Advice on what a user named himself, and is no part of a folder of ours."""
 
 
+def kind_at(path: Path) -> Literal["file", "folder", "other", ""]:
+    """Tell what is at a path: "" if nothing, or nothing that may be looked at.
+
+    `Path.is_file` and its like raise for names that are too long and folders of others.
+
+    >>> kind_at(Path(__file__)), kind_at(Path("/")), kind_at(Path("x" * 300))
+    ('file', 'folder', '')
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return ""
+    if stat.S_ISREG(mode):
+        return "file"
+    return "folder" if stat.S_ISDIR(mode) else "other"
+
+
 def check_ordinary(path: Path, advice: str = "Make the folder that it lies in again.") -> None:
     """Raise if there is a pipe, socket or device, which may never come to an end.
 
     What is not there, a folder, or not to be looked at is for whoever opens it to tell.
     """
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+    if kind_at(path) == "other":
         raise FileFormatError(
             f"{path} must be an ordinary file, but is a pipe, socket or device. {advice}"
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proptrain.errors import FileFormatError, UnreadableFileError, UnwritableOutputError
-from proptrain.system.files import keep_others_away, unwritable_is_ours
+from proptrain.system.files import keep_others_away, kind_at, unwritable_is_ours
 from proptrain.system.reading import read_rest, read_whole
 
 Parsed = TypeVar("Parsed")
@@ -90,7 +90,7 @@ def _parse_whole(
 
 def _check_ordinary(path: Path) -> None:
     """Raise for a device or pipe, which may never end."""
-    if path.exists() and not path.is_file():
+    if kind_at(path) in ("folder", "other"):
         raise UnreadableFileError(f"{path} must be an ordinary file. Name another.")
 
 
