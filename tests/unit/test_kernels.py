@@ -17,6 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import llvmlite.binding as llvm
 import numba
@@ -52,6 +53,7 @@ from proptrain.kernels import (
     transposed,
     transposed_product,
     transposed_sparse_product,
+    trusted,
 )
 from proptrain.kernels.columns import aligned_empty, aligned_zeros
 from proptrain.propagate.engine import LocalEngine
@@ -496,6 +498,26 @@ def test_what_others_may_have_written_is_not_unpickled(tmp_path, halves, others,
     assert (tmp_path / "trace").exists() == is_run  # or the pickle would leave none anyway
     assert said.count("UserWarning") == (0 if is_run else 1)
     assert is_run or f"Compiled code in {tmp_path / 'cache'}" in said
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no owners and modes")
+@pytest.mark.parametrize(
+    ("name", "members", "is_own"),
+    [("ada", [], True), ("ada", ["ada"], True), ("ada", ["eve"], False), ("users", [], False)],
+)
+def test_a_group_of_ones_own_may_write(monkeypatch, tmp_path, name, members, is_own):
+    # many systems make a group for each user, and let it write what the user makes
+    tmp_path.chmod(0o770)
+    number = tmp_path.stat().st_gid
+    user = SimpleNamespace(pw_name="ada", pw_gid=number)
+    group = SimpleNamespace(gr_name=name, gr_gid=number, gr_mem=members)
+    monkeypatch.setattr("pwd.getpwuid", lambda _: user)
+    monkeypatch.setattr("grp.getgrgid", lambda _: group)
+    trusted._is_our_own.cache_clear()
+    assert trusted.is_trusted(tmp_path) == is_own
+    trusted._is_our_own.cache_clear()
+    tmp_path.chmod(0o777)
+    assert not trusted.is_trusted(tmp_path)
 
 
 def test_the_second_process_compiles_nothing_for_a_whole_fit(tmp_path):
