@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from proptrain.errors import InvalidInputError
+from proptrain.kernels.columns import aligned_empty
 from proptrain.kernels.compiling import compiled, compiled_exactly
 
 MEAN_DECAY = 0.9
@@ -47,7 +48,8 @@ def adam_step(
     weight, gradient, mean, square = (one.reshape(-1) for one in arrays)
     _update_means(weight, gradient, mean, square, np.float32(weight_decay))
     # torch's root is not always the nearest number, and what the authors recorded hangs on it.
-    roots = torch.sqrt(torch.from_numpy(square)).numpy()
+    roots = aligned_empty(square.shape, square.dtype)
+    torch.sqrt(torch.from_numpy(square), out=torch.from_numpy(roots))
     scale = -learning_rate / (1 - MEAN_DECAY**step)
     unbiased = math.sqrt(1 - SQUARE_DECAY**step)
     _move(weight, mean, roots, np.float32(scale), np.float32(unbiased))

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proptrain.kernels.compiling import compiled, compiled_exactly, select
+from proptrain.kernels.keeping import empty_bytes
 
 WIDTHS = (4, 8, 16, 32, 48, 64)
 WIDEST = WIDTHS[-1]
@@ -37,7 +38,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     Sixteen columns in single precision are then one line and not parts of two.
     """
     size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + _LINE, dtype=np.uint8)
+    raw = empty_bytes(size + _LINE)
     first = -raw.__array_interface__["data"][0] % _LINE
     return raw[first : first + size].view(dtype).reshape(shape)
 
@@ -71,7 +72,12 @@ def padded_to_widths(matrix: NDArray[Any]) -> NDArray[Any]:
 
 def without_padding(product: NDArray[Any], original: Any) -> NDArray[Any]:
     """Return the product with as many columns as the original matrix has."""
-    return np.ascontiguousarray(product[:, : original.shape[1]])
+    n_columns = original.shape[1]
+    if product.shape[1] == n_columns:
+        return np.ascontiguousarray(product)
+    narrow = aligned_empty((product.shape[0], n_columns), product.dtype)
+    narrow[:] = product[:, :n_columns]
+    return narrow
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proptrain.kernels.columns import aligned_empty
 from proptrain.kernels.compiling import compiled
 
 
@@ -18,7 +19,7 @@ def log_softmax(scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     array([[0.25, 0.75]])
     """
     scores = np.ascontiguousarray(scores)
-    log_f, f = np.empty_like(scores), np.empty_like(scores)
+    log_f, f = (aligned_empty(scores.shape, scores.dtype) for _ in range(2))
     _log_softmax(scores, log_f, f)
     return log_f, f
 

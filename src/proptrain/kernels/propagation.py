@@ -188,7 +188,7 @@ def propagate_plain(
         for step, neighbours in enumerate(mixing, start=1):
             if is_last := step == len(mixing):
                 del spare  # before there is another
-                spare = np.empty_like(start)
+                spare = aligned_empty(start.shape, start.dtype)
             beyond = ones if is_last else into
             mix_plain(operator, scaled, start, operator.out, beyond, neighbours, spare)
             if fixed is not None:

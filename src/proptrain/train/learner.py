@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from proptrain.data.mapped import row_sums, take_rows
 from proptrain.kernels import agreement, count_alike
+from proptrain.kernels.keeping import KeptMemory
 from proptrain.train.backend import Backend
 from proptrain.train.loss import finite, soft_label_loss
 from proptrain.train.predictor import Network
@@ -56,19 +57,23 @@ class Learner:
         self._stop_targets = Targets(self._stop.soft_labels, settings.loss_weight, backend)
         self._optimiser = backend.optimiser(model, settings.learning_rate, settings.weight_decay)
         self._known: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._memory = KeptMemory()
 
     def step(self, epoch: int) -> float:
         """Make the step of an epoch; returns the loss that it was made with."""
-        log_f, f = self._known or self._practise(drop=not self._is_shared)
-        loss = self._trained.loss(log_f, weights_of(self._weighting, f, epoch))
-        train_loss = finite(loss.item() + self._optimiser.penalty(), epoch)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
-        return train_loss
+        with self._memory.in_use():
+            log_f, f = self._known or self._practise(drop=not self._is_shared)
+            self._known = None  # or their memory would be lacking where the next ones are made
+            loss = self._trained.loss(log_f, weights_of(self._weighting, f, epoch))
+            train_loss = finite(loss.item() + self._optimiser.penalty(), epoch)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._optimiser.step()
+            return train_loss
 
     def judge(self) -> tuple[float, float, float]:
         """Return the stopping loss, the agreement with the soft labels, the stopping accuracy."""
-        with torch.set_grad_enabled(self._is_shared):
+        # Reading out keeps nothing: it would have to stand beside the step, which takes more.
+        with torch.set_grad_enabled(self._is_shared), self._memory.in_use():
             log_f, f = self._judge()
         self._known = (log_f, f) if self._is_shared else None
         told = f.cpu().numpy()

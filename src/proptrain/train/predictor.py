@@ -81,7 +81,7 @@ class Predictor(Network):
             features = features.dropped(rate, self.random)
         hidden = features.active(self.weight1, self.bias1, rate, self.random)  # (n, h)
         scores = tall_product(hidden, self.weight2)  # (n, C)
-        return scores if self.bias2 is None else scores + self.bias2
+        return scores if self.bias2 is None else scores.add_(self.bias2)
 
 
 def coins_beside(generator: torch.Generator) -> np.random.Generator:

@@ -25,6 +25,7 @@ from proptrain.kernels import (
     transposed_product,
     transposed_sparse_product,
 )
+from proptrain.kernels.columns import aligned_empty
 from proptrain.kernels.transposed import TransposedParts, transposed_parts
 
 
@@ -202,8 +203,9 @@ class _LogSoftmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
         (log_f,) = ctx.saved_tensors
         gradient = gradients[0]
-        for_scores: torch.Tensor = gradient - log_f.exp() * gradient.sum(dim=1, keepdim=True)
-        return for_scores
+        for_scores = torch.from_numpy(aligned_empty(tuple(gradient.shape), gradient.numpy().dtype))
+        torch.exp(log_f, out=for_scores).mul_(gradient.sum(dim=1, keepdim=True))
+        return torch.sub(gradient, for_scores, out=for_scores)
 
 
 def rectified(
