@@ -444,3 +444,17 @@ def test_a_folder_to_work_in_that_cannot_be_is_told(tmp_path):
     told = pytest.raises(UnwritableOutputError, match="cannot be written")
     with told, working_folder(tmp_path / "file"):
         pass
+
+
+@pytest.mark.parametrize("output", [".", "..", "/", "../here"])
+def test_no_folder_takes_the_place_of_the_one_that_we_run_in(output, tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    with pytest.raises(
+        UnwritableOutputError, match=r"the command runs in, or one above it\. Name a"
+    ):
+        write_folder(Path(output), overwrite=True)
+    assert (here.exists(), names(here)) == (True, [])
+    write_folder(Path("new"))
+    assert names(here) == ["new"]

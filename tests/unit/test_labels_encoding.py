@@ -99,6 +99,28 @@ def test_classes_of_the_same_text_are_refused(values, told):
     assert encode_labels([-1, "-1", "a"])[1] == ("a",)  # markers are no classes
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
+@pytest.mark.parametrize(
+    "wrap", [np.asarray, pd.Series, pd.Index], ids=["array", "column", "index"]
+)
+def test_dates_are_refused_whatever_their_unit(unit, wrap):
+    dates = wrap(np.array(["2020-01-01", "NaT", "2021-05-04"], dtype=f"M8[{unit}]"))
+    with pytest.raises(
+        LabelError, match=r"whole numbers of 64 bits, got dates or times \(datetime"
+    ):
+        encode_labels(dates)
+    with pytest.raises(LabelError, match=r"got dates or times \(timedelta64"):
+        encode_labels(np.array([1, 2], dtype="m8[s]"))
+
+
+def test_a_character_that_numpy_drops_must_not_make_two_classes_one():
+    with pytest.raises(
+        LabelError, match=r"must not end with the character 0, .* there is 'a\\x00'"
+    ):
+        encode_labels(["a\0", "a", None])
+    assert encode_labels(["a\0b", "a"])[1] == ("a", "a\0b")
+
+
 def test_there_must_be_two_classes():
     with pytest.raises(LabelError, match="No node has a label"):
         check_classes(())

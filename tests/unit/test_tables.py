@@ -57,6 +57,22 @@ def test_csv_ids_are_kept_as_they_are_written(files):
     assert dataset.name == "nodes"
 
 
+@pytest.mark.parametrize("form", [".csv", ".tsv", ".csv.gz", ".parquet"])
+def test_a_table_of_too_many_columns_is_refused_before_it_is_read(form, tmp_path, monkeypatch):
+    monkeypatch.setattr("proptrain.data.table_files._MOST_COLUMNS", 5)
+    for n_columns in (5, 6):
+        frame = pd.DataFrame([range(n_columns)], columns=[f"c{i}" for i in range(n_columns)])
+        path = tmp_path / f"wide{form}"
+        if form == ".parquet":
+            frame.to_parquet(path)
+        else:
+            frame.to_csv(path, index=False, sep="\t" if form == ".tsv" else ",")
+        if n_columns == 5:
+            assert read_table(path).shape == (1, 5)
+    with pytest.raises(TableError, match=rf"at most 5 columns, but wide\{form} has more. Give so"):
+        read_table(path)
+
+
 def test_every_form_gives_the_same(files, tmp_path):
     expected = read_tables(*files, label="kind").dataset
     edges, nodes = (read_table(path, text_columns=["id", "source", "target"]) for path in files)

@@ -32,8 +32,14 @@ def encode_labels(
     """
     import pandas as pd
 
+    labels = _one_dimensional(told_labels(values))
+    if getattr(labels.dtype, "kind", "") in ("M", "m"):  # of some units NumPy would make numbers
+        raise LabelError(
+            f"Labels must be text, booleans or whole numbers of 64 bits, got dates or times "
+            f"({labels.dtype}). Turn them into text first: str(label) of every label."
+        )
     try:
-        codes, distinct = pd.factorize(_one_dimensional(told_labels(values)))
+        codes, distinct = pd.factorize(labels)
     except (TypeError, NotImplementedError) as error:  # the latter from columns of Arrow
         raise LabelError(
             "A label must be one value for each node (text, a number or a boolean), got lists or "
@@ -80,9 +86,14 @@ def check_classes(class_names: Sequence[Hashable]) -> None:
 
 
 def _check_texts(names: list[Hashable]) -> None:
-    """Raise if two classes have the same text: an array of names would make them one."""
+    """Raise if an array of names would make two classes one, or change the name of one."""
     by_text: dict[str, Hashable] = {}
     for name in names:
+        if isinstance(name, str) and name.endswith("\0"):
+            raise LabelError(
+                f"The name of a class must not end with the character 0, which NumPy drops, but "
+                f"there is {name!r}. Take it off: label.rstrip(chr(0))."
+            )
         other = by_text.setdefault(str(name), name)
         if other is not name:
             raise LabelError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 _SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 # What an empty cell may hold in a text file; never in a column of ids.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "None", "null", "NULL")
+_MOST_COLUMNS = 100_000
+"""Of a table: so many take most of a minute, and millions would take half an hour."""
+_FIRST_LINE = 1 << 22
+"""Bytes of a first line that are looked at before it is read."""
 _FEWEST_ROWS, _MOST_ROWS = 1 << 8, 1 << 16
 """Of a part of a table."""
 _ROWS_PER_BYTE = 100
@@ -71,6 +76,22 @@ def check_names(names: list[str], source: str) -> None:
             f"Column names must differ, but {source} has several named "
             f"{', '.join(map(repr, repeated))}. Rename or drop all but one."
         )
+
+
+def _check_width(n_columns: int, path: Path) -> None:
+    """Raise for more columns than can be read in good time."""
+    if n_columns > _MOST_COLUMNS:
+        raise TableError(
+            f"A table may have at most {_MOST_COLUMNS:,} columns, but {path.name} has more. Give "
+            "so many features as a matrix: X in Python, or --features beside a graph folder."
+        )
+
+
+def _count_cells(path: Path) -> int:
+    """Count the cells in the first line of a text file, or those in its first megabytes."""
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        first = file.readline(_FIRST_LINE)
+    return 1 + max(map(first.count, (b",", b";", b"\t")))
 
 
 def no_rows(source: str) -> TableError:
@@ -208,6 +229,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
     schema = pq.read_schema(path)
     check_parquet(path, schema, pq.read_metadata(path).num_rows)
+    _check_width(len(schema.names), path)
     check_names(schema.names, path.name)
     text = [field.name for field in schema if is_arrow_text(field.type)]
     # Text as numbers of what is said once: decoded, a long one in every row would fill the memory.
@@ -321,6 +343,7 @@ def _how_to_read(
     def names_by(separator: str) -> list[str]:
         return list(_read_csv(path, sep=separator, nrows=0, **how).columns)
 
+    _check_width(_count_cells(path), path)
     separator, names = find_separator(path, names_by)
     check_names(_written_names(path, separator, how), path.name)
     text = text_columns(names) if callable(text_columns) else text_columns

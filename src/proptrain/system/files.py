@@ -344,6 +344,11 @@ def check_output(
         raise UnwritableOutputError(
             f"The output must be a {wanted}, but {path} is a {found} already. Choose another name."
         )
+    if folder and _holds_us(real):
+        raise UnwritableOutputError(
+            f"An output folder takes the place of what has its name, but {path} is the folder that "
+            "the command runs in, or one above it. Name a folder that is not there yet."
+        )
     if not has_place:
         raise UnwritableOutputError(
             f"The folder {real.parent} for the output {path.name} does not exist. Create it first."
@@ -352,6 +357,13 @@ def check_output(
     with unwritable_is_ours(path):
         attempt.touch(exist_ok=False)
         attempt.unlink(missing_ok=True)  # who has the lock may have been quicker to tidy up
+
+
+def _holds_us(folder: Path) -> bool:
+    """Tell whether it is the folder that we run in or one above it, of which there may be none."""
+    with suppress(OSError):
+        return Path.cwd().is_relative_to(folder)
+    return False
 
 
 @contextmanager
