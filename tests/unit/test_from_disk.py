@@ -257,7 +257,7 @@ def test_what_is_wrong_in_a_file_is_named_by_the_file(tmp_path):
     with pytest.raises(InvalidInputError, match=r"x\.parquet has inf in row 17, column 1"):
         open_features(tmp_path / "x.parquet", 40)
     np.save(tmp_path / "y.npy", np.array(["a", None] * 20, dtype=object))
-    with pytest.raises(FileFormatError, match=r"y\.npy holds Python objects, .* dtype=str\)\)\."):
+    with pytest.raises(FileFormatError, match=r"y\.npy .* it is pickled\. .* dtype=str\)\)\."):
         open_labels(tmp_path / "y.npy", 40)
 
 

@@ -521,7 +521,7 @@ def test_pages_say_where_the_raw_results_and_the_readings_are(tmp_path: Path) ->
 def test_pages_say_what_the_outcomes_of_claims_mean(folder: Path) -> None:
     for name in ("README.md", "report.html"):
         text = (folder / name).read_text(encoding="utf-8")
-        assert "The outcomes of 20 claims: " in text
+        assert "The outcomes of 23 claims: " in text
         assert all(f"× {outcome}" in text for outcome in Outcome)
         assert "resampling splits" in text
         assert "a claim that names p is judged by the paper’s paired t-test over the runs" in text
