@@ -262,6 +262,17 @@ def test_a_plot_of_cases_that_lack_what_it_draws(lacks):
         growth_plot([case, replace(case, **lacks)])
 
 
+@pytest.mark.parametrize("spoilt", [{"made_with": ["ab"]}, {"amount": 0, "unit": "entries"}])
+def test_lines_that_no_table_can_tell(spoilt, tmp_path):
+    path = tmp_path / "times.jsonl"
+    line = measured("step", amount=3, unit="entries").to_json()
+    path.write_text(json.dumps(line) + "\n")
+    assert "entry" in to_markdown(read_measured(path))
+    path.write_text(json.dumps({**line, **spoilt}) + "\n")
+    with pytest.raises(FileFormatError, match=r"Line 1 of .* is not a case that"):
+        read_measured(path)
+
+
 @pytest.mark.parametrize("memory", [{"graph": 0, "signal": 0}, {"peak": 10**400}])
 def test_memory_that_no_step_can_have_taken(memory, tmp_path):
     line = replace(measured("step"), memory=replace(MEMORY, **memory)).to_json()

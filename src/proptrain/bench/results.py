@@ -56,14 +56,15 @@ class Measured:
             raise ValueError("the baseline has no time")
         if len({len(timed.seconds) for timed in times.values()} | {0}) != 2:
             raise ValueError("jobs must have the same number of rounds, at least one")
-        texts = [line["suite"], line["title"], line["case"], *dict(line["made_with"]).values()]
+        texts = [line["suite"], line["title"], line["case"], *line["made_with"].values()]
         if not all(isinstance(text, str) for text in texts) or line["unit"] not in get_args(Unit):
             raise ValueError("what must be text is not")
         told = line["memory"]
         memory = None if told is None else Memory(**{name: _count(told[name]) for name in told})
         if memory is not None and memory.allowed == 0:
             raise ValueError("a step has a graph and a signal, which take memory")
-        amount = _positive(line["amount"]) if line["amount"] else 0.0
+        has_amount = line["unit"] or line["amount"]  # what has a unit is told by the amount
+        amount = _positive(line["amount"]) if has_amount else 0.0
         return cls(**{**line, "times": times, "memory": memory, "amount": amount})
 
 
